@@ -1,0 +1,119 @@
+#include "base/mem.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void out_of_memory(void)
+{
+	fputs("outboxd: out of memory\n", stderr);
+	abort();
+}
+
+void *mem_new(size_t count, size_t size)
+{
+	void *memory = calloc(count > 0 ? count : 1, size > 0 ? size : 1);
+
+	if (memory == NULL)
+		out_of_memory();
+	return memory;
+}
+
+void *mem_resize(void *old, size_t count, size_t size)
+{
+	void *memory;
+
+	if (size > 0 && count > SIZE_MAX / size)
+		out_of_memory();
+	memory = realloc(old, count * size > 0 ? count * size : 1);
+	if (memory == NULL)
+		out_of_memory();
+	return memory;
+}
+
+char *mem_copy_bytes(const void *bytes, size_t len)
+{
+	char *copy = mem_new(len + 1, 1);
+
+	if (len > 0)
+		memcpy(copy, bytes, len);
+	return copy;
+}
+
+char *mem_copy_string(const char *text)
+{
+	return text == NULL ? NULL : mem_copy_bytes(text, strlen(text));
+}
+
+void mem_free(void *memory)
+{
+	free(memory);
+}
+
+/* A chunk holds pieces one behind the other; a piece larger than a chunk gets its own. */
+#define ARENA_CHUNK_BYTES 4096
+#define ARENA_ALIGN _Alignof(max_align_t)
+
+struct arena_chunk {
+	struct arena_chunk *next;
+	size_t used, size;
+	_Alignas(max_align_t) char bytes[];
+};
+
+struct arena {
+	struct arena_chunk *chunks;
+};
+
+struct arena *arena_new(void)
+{
+	return MEM_NEW(struct arena);
+}
+
+void arena_free(struct arena *arena)
+{
+	struct arena_chunk *chunk, *next;
+
+	if (arena == NULL)
+		return;
+	for (chunk = arena->chunks; chunk != NULL; chunk = next) {
+		next = chunk->next;
+		mem_free(chunk);
+	}
+	mem_free(arena);
+}
+
+void *arena_take(struct arena *arena, size_t count, size_t size)
+{
+	struct arena_chunk *chunk = arena->chunks;
+	size_t need, chunk_size;
+	void *piece;
+
+	if (size > 0 && count > (SIZE_MAX / 2) / size)
+		out_of_memory();
+	need = (count * size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+	if (chunk == NULL || chunk->size - chunk->used < need) {
+		chunk_size = need > ARENA_CHUNK_BYTES ? need : ARENA_CHUNK_BYTES;
+		chunk = mem_new(1, sizeof(*chunk) + chunk_size);
+		chunk->size = chunk_size;
+		chunk->next = arena->chunks;
+		arena->chunks = chunk;
+	}
+	piece = chunk->bytes + chunk->used;
+	chunk->used += need;
+	return piece;
+}
+
+char *arena_copy_bytes(struct arena *arena, const void *bytes, size_t len)
+{
+	char *copy = arena_take(arena, len + 1, 1);
+
+	if (len > 0)
+		memcpy(copy, bytes, len);
+	return copy;
+}
+
+char *arena_copy_string(struct arena *arena, const char *text)
+{
+	return text == NULL ? NULL : arena_copy_bytes(arena, text, strlen(text));
+}

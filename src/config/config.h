@@ -1,0 +1,132 @@
+/* config: the whole configuration, checked, with defaults filled in; immutable once loaded.
+ * It does not connect to anything; what a table or a broker says is found out later. */
+#ifndef OUTBOXD_CONFIG_CONFIG_H
+#define OUTBOXD_CONFIG_CONFIG_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct arena;
+
+#define CONFIG_DEFAULT_FILE "/etc/outboxd/outboxd.yaml"
+
+/* The columns of a table that the relay knows by role. */
+enum config_column {
+	COLUMN_ID,
+	COLUMN_ORDER, /* the column that gives the order; by default the id */
+	COLUMN_EVENT_ID,
+	COLUMN_KEY,
+	COLUMN_TYPE,
+	COLUMN_PAYLOAD,
+	COLUMN_HEADERS,
+	COLUMN_TOPIC,
+	COLUMN_PARTITION,
+	COLUMN_TIMESTAMP,
+	COLUMN_STATUS,
+	COLUMN_ATTEMPTS,
+	COLUMN_MAX_ATTEMPTS,
+	COLUMN_AVAILABLE_AT,
+	COLUMN_LEASE_UNTIL,
+	COLUMN_LEASE_OWNER,
+	COLUMN_LAST_ERROR,
+	COLUMN_CREATED_AT,
+	COLUMN_UPDATED_AT,
+	COLUMN_SETTLED_AT
+};
+#define CONFIG_COLUMNS (COLUMN_SETTLED_AT + 1)
+
+/* The key under `columns:`, e.g. "available_at". */
+const char *config_column_name(enum config_column column);
+
+/* Labels of the row's states, in the order pending, in_flight, sent, failed (core/rowstate.h has the enum). */
+#define CONFIG_STATES 4
+
+enum config_ordering { ORDERING_KEY, ORDERING_NONE };
+enum config_on_failed { ON_FAILED_BLOCK, ON_FAILED_CONTINUE };
+
+struct config_property {
+	const char *name, *value;
+	bool secret;	  /* shown as *** */
+	int line, column; /* where the value stands, for the library's own judgement */
+};
+
+struct config_postgres {
+	const char *dsn;
+	const char *password_file; /* NULL: none */
+	int64_t connections;
+	int64_t connect_timeout_us, statement_timeout_us, lock_timeout_us;
+};
+
+struct config_kafka {
+	const char *bootstrap_servers;
+	int64_t message_timeout_us;
+	const char *password_file; /* NULL: none */
+	struct config_property *properties;
+	size_t n_properties;
+};
+
+struct config_retry {
+	int64_t initial_us, max_us;
+	double multiplier, jitter;
+	int64_t max_attempts; /* 1 .. INT32_MAX */
+};
+
+struct config_header {
+	const char *name, *template_text;
+};
+
+struct config_source {
+	const char *name;
+	const char *table; /* as written: schema.table, parts may be "quoted" */
+	const char *preset;
+	const char *columns[CONFIG_COLUMNS];   /* NULL: not mapped */
+	bool column_required[CONFIG_COLUMNS];  /* the file itself maps it, or it may never be left out */
+	const char *states[CONFIG_STATES];      /* labels */
+	const char *topic;		       /* template */
+	struct config_header *headers;
+	size_t n_headers;
+	enum config_ordering ordering;
+	enum config_on_failed on_failed;
+	int64_t batch, max_in_flight, max_in_flight_bytes;
+	int64_t lease_us, poll_us;
+	const char *notify; /* channel; NULL: polling only */
+	struct config_retry retry;
+	struct config_postgres postgres; /* the defaults with this source's overrides */
+	struct config_kafka kafka;
+};
+
+struct config_http {
+	const char *host; /* NULL: off */
+	int port;
+};
+
+struct config {
+	const char *file;
+	struct config_source *sources;
+	size_t n_sources;
+	struct config_http http;
+	enum log_level log_level;
+	enum log_format log_format;
+	int64_t drain_timeout_us;
+	struct arena *arena; /* owns all of the above */
+};
+
+/* Reads and checks a file. On mistakes returns NULL, and problems holds one line for each,
+ * `FILE:LINE:COLUMN: message` (a file that cannot be read: `FILE: message`). Free with config_free. */
+struct config *config_load(const char *file, struct buf *problems) must_check;
+void config_free(struct config *config);
+
+/* Prints the effective configuration as YAML, secrets as ***. */
+void config_print(const struct config *config, FILE *out);
+
+/* Prints every key with type, default, range, whether it reloads, and its sentence. */
+void config_print_reference(FILE *out);
+
+/* NULL when there is none of that name. */
+const struct config_source *config_find_source(const struct config *config, const char *name);
+
+#endif

@@ -1,0 +1,154 @@
+/* sql: every statement the relay sends, built for one table and its mapping.
+ * It sends nothing: io/db does for the daemon, cli for the commands. Why each part of a statement is there stands in
+ * sql.c beside it. */
+#ifndef OUTBOXD_CORE_SQL_H
+#define OUTBOXD_CORE_SQL_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "config/config.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum sql_kind {
+	SQL_CLAIM,     /* due rows, from the beginning of the due index */
+	SQL_CLAIM_FAR, /* the same from behind (far_due, far_id) */
+	SQL_SUSPECT,   /* one expired row with two attempts or more */
+	SQL_EXPIRE,    /* expired rows with no attempt left become failed */
+	SQL_SETTLE,    /* outcomes of claimed rows */
+	SQL_SWEEP,     /* frees parked rows whose key is no longer obstructed */
+	SQL_COUNT,     /* rows by state, ages, blocked keys: bounded */
+	SQL_INSPECT    /* asks the catalog for the table; the only one that needs no struct sql */
+};
+#define SQL_KINDS (SQL_INSPECT + 1)
+
+/* What a statement's $n stands for. The builder uses only those that the mapping needs. */
+enum sql_param {
+	SQL_P_MAX_ATTEMPTS, /* int4 */
+	SQL_P_LIMIT,	    /* int4: rows to claim */
+	SQL_P_MAX_BYTES,    /* int8: bytes to claim (at least one row is claimed) */
+	SQL_P_OWNER,	    /* text: this process's current owner name */
+	SQL_P_SHARE,	    /* int4: rows one key may have in flight */
+	SQL_P_HOT_KEYS,	    /* text[]: keys that hold half a share or more in memory */
+	SQL_P_HOT_HELD,	    /* int4[]: how many each holds */
+	SQL_P_LEASE,	    /* interval */
+	SQL_P_PARK_MAX,	    /* interval: the longest a row is parked behind a waiting head */
+	SQL_P_FAR_DUE,	    /* timestamptz, as received in SQL_CLAIM_LAST_DUE */
+	SQL_P_FAR_ID,	    /* text: as received in SQL_CLAIM_LAST_ID */
+	SQL_P_IDS,	    /* text[] ascending in the order column, cast to the id's type in SQL */
+	SQL_P_LEASES,	    /* timestamptz[] as received */
+	SQL_P_STATES,	    /* text[]: labels of the table's states */
+	SQL_P_DELAYS,	    /* interval[] (0: none) */
+	SQL_P_BACKS,	    /* int4[]: attempts given back, 0 or 1 */
+	SQL_P_ERRORS,	    /* text[], NULL: keep */
+	SQL_P_OWNERS,	    /* text[]: the owner names of the rows' own claims */
+	SQL_P_TABLE,	    /* text: the quoted name as sql_table_name gives it */
+	SQL_P_KEY_COLUMN    /* text: the key column's name, "" when none is mapped */
+};
+#define SQL_PARAMS (SQL_P_KEY_COLUMN + 1)
+
+/* The columns of SQL_CLAIM, SQL_CLAIM_FAR and SQL_SUSPECT, always all of them; what the mapping lacks is NULL.
+ * The first six are the tail: the same in each row, and there even when no row was claimed (then SQL_C_ID is NULL).
+ * Template columns follow behind the last, in the order of struct sql_templates. */
+enum sql_claim_column {
+	SQL_C_CANDIDATES,  /* int8; 0 for a suspect claim */
+	SQL_C_PARKED,	   /* int8 */
+	SQL_C_PULLED,	   /* int8 */
+	SQL_C_FREE,	   /* int8: rows found free, of keys or without */
+	SQL_C_LAST_DUE,	   /* timestamptz: position of the last candidate (NULL when there was none) */
+	SQL_C_LAST_ID,	   /* text */
+	SQL_C_ID,	   /* text */
+	SQL_C_ORDER,	   /* text; NULL when it is the id */
+	SQL_C_KEY,	   /* text or NULL */
+	SQL_C_ATTEMPTS,	   /* int4, this claim counted */
+	SQL_C_MAX_ATTEMPTS,/* int4: the row's own limit or the setting */
+	SQL_C_LEASE,	   /* timestamptz, to be sent back as received */
+	SQL_C_TAKEN,	   /* int4: 0 was pending, 1 expired lease of the same owner, 2 of another or unknown owner */
+	SQL_C_AGE_US,	   /* int8: now() - created_at in microseconds, NULL when unknown or not finite */
+	SQL_C_TYPE,	   /* text */
+	SQL_C_PAYLOAD,	   /* the record's value: bytea as it is, anything else as its text */
+	SQL_C_HEADERS,	   /* text: a JSON object, or NULL */
+	SQL_C_TOPIC,	   /* text */
+	SQL_C_PARTITION,   /* text: to be parsed, for the column may be of any type */
+	SQL_C_TIMESTAMP_MS /* int8: Unix milliseconds; NULL when not mapped, NULL or not finite */
+};
+#define SQL_CLAIM_COLUMNS (SQL_C_TIMESTAMP_MS + 1)
+
+/* SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP returns one row: int8 rows freed.
+ * SQL_COUNT returns one row: */
+enum sql_count_column {
+	SQL_N_PENDING,	   /* int8: due or waiting, without the parked */
+	SQL_N_PARKED,	   /* int8: pending at the sentinel or at infinity */
+	SQL_N_IN_FLIGHT,   /* int8 */
+	SQL_N_FAILED,	   /* int8: failed and not settled */
+	SQL_N_UNKNOWN,	   /* int8: rows in a state that the mapping does not name */
+	SQL_N_BLOCKED_KEYS,/* int8 */
+	SQL_N_SUSPECTS,	   /* int8: expired, two attempts or more, one left at least */
+	SQL_N_EXHAUSTED,   /* int8: expired, none left */
+	SQL_N_OLDEST_US,   /* int8: age of the oldest open row in microseconds; NULL when there is none */
+	SQL_N_BOUNDED	   /* int4: 1 when the bound was reached and the numbers are lower limits */
+};
+#define SQL_COUNT_COLUMNS (SQL_N_BOUNDED + 1)
+#define SQL_COUNT_BOUND 100000
+
+struct sql_statement {
+	enum sql_kind kind;
+	const char *text;
+	enum sql_param params[SQL_PARAMS]; /* what $1.. stand for */
+	int n_params;
+	bool pin_plan; /* SET LOCAL enable_seqscan = off, enable_bitmapscan = off */
+};
+
+/* SQL_CLAIM on a partitioned table or a view fails with this word in its message (SQLSTATE 22P02) when a row changed
+ * between snapshot and lock: nothing was claimed, claim again. */
+#define SQL_RACED_MARK "outboxd: claim raced"
+
+/* What the catalog says of the table: filled from the rows of sql_inspect. */
+struct sql_column_facts {
+	const char *name, *type; /* type as format_type() prints it */
+	bool bytea, not_null, microseconds;
+};
+struct sql_table_facts {
+	const char *schema, *name; /* as the catalog has them, unquoted */
+	char relkind;		   /* r p v ... */
+	struct sql_column_facts *columns;
+	size_t n_columns;
+	bool has_key_index; /* some index has the key column first; false when the file maps no key */
+};
+
+/* The statement that asks the catalog (SQL_INSPECT, parameters SQL_P_TABLE and SQL_P_KEY_COLUMN). One row a column: schema, name, relkind,
+ * column name, type, bytea, not null, microseconds, key index (all text, booleans t/f). No row: no such table. The role
+ * needs no privilege on the table for it. */
+extern const struct sql_statement sql_inspect;
+
+/* The table's name quoted for SQL from what the file says (dots inside quotes stay characters). False: malformed. */
+bool sql_table_name(const char *table, struct buf *out, struct err *err) must_check;
+
+/* The table columns that templates name, each once; their values follow SQL_CLAIM_COLUMNS. */
+struct sql_templates {
+	const char *const *columns;
+	size_t n_columns;
+};
+
+struct sql;
+
+/* Builds all statements. The config must outlive it. facts == NULL: the mapping as configured, every mapped column is
+ * there, bytea unknown (offline). NULL and err when the table does not fit: a required column missing, ... */
+struct sql *sql_new(const struct config_source *source, const struct sql_table_facts *facts,
+		    const struct sql_templates *templates, struct err *err) must_check;
+void sql_free(struct sql *sql);
+
+const struct sql_statement *sql_statement(const struct sql *sql, enum sql_kind kind);
+
+/* Is the column there (mapped, and not left out because the table lacks it)? */
+bool sql_has_column(const struct sql *sql, enum config_column column);
+
+/* How to compare two values of the order column as text. */
+enum sql_order { SQL_ORDER_NUMBER, SQL_ORDER_BYTES, SQL_ORDER_ARRIVAL };
+enum sql_order sql_order(const struct sql *sql);
+
+/* Prints the DDL of the source's table, indexes, trigger and settings (adopt: only what an existing table may lack). */
+void sql_print_schema(const struct config_source *source, bool adopt, FILE *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* kafka: one producer that takes messages and answers each exactly once, whatever becomes of the library's own.
+ * A producer that is fatal or makes no progress is replaced behind this interface; its messages are answered first.
+ * This header names no library type; tests/simulation has a fake of it. No answer comes before kafka_publish returns. */
+#ifndef OUTBOXD_IO_KAFKA_H
+#define OUTBOXD_IO_KAFKA_H
+
+#include "config/config.h"
+#include "core/route.h"
+#include "core/verdict.h"
+
+struct ev_loop;
+struct kafka;
+
+struct kafka_answer {
+	enum verdict verdict;
+	enum fault fault;	     /* when not ok */
+	bool possibly_written;	     /* not ok, but it may be on the topic: sending it again may duplicate it */
+	bool timed_out, replaced;    /* not ok because of message_timeout; because the producer was replaced */
+	int code;		     /* rd_kafka_resp_err_t */
+	const char *name;	     /* its name, e.g. MSG_SIZE_TOO_LARGE; static; "" when ok */
+	const char *text;	     /* what the broker or library says; borrowed for the call */
+};
+
+/* One answer for each accepted message. tag is that of kafka_publish. */
+typedef void kafka_answer_fn(void *tag, const struct kafka_answer *answer);
+
+/* Starts a producer and begins to connect. config is copied. False settings are found by kafka_check before.
+ * enable.idempotence=true, acks=all, partitioner=murmur2_random unless the properties say otherwise. */
+struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config, kafka_answer_fn *on_answer);
+
+/* Purges what is left, answers it, frees all. Not inside an answer. */
+void kafka_free(struct kafka *kafka);
+
+/* Hands a message over; value bytes are borrowed until the answer, everything else for the call.
+ * ok: accepted, one answer will come. Otherwise none will come, and *refusal says why: retry without fault = queue full or
+ * the producer is being replaced, try again in a later pass; retry or reject with a fault = as an answer would be. */
+enum verdict kafka_publish(struct kafka *kafka, const struct message *message, void *tag,
+			   struct kafka_answer *refusal) must_check;
+
+/* Is a broker connected, the producer sound, and may messages be published? */
+bool kafka_up(const struct kafka *kafka);
+
+/* Why not, for people; "" while up. Borrowed until the next pass. */
+const char *kafka_reason(const struct kafka *kafka);
+
+/* Messages accepted and not yet answered. */
+size_t kafka_outstanding(const struct kafka *kafka);
+
+/* Answers (retry, FAULT_CLUSTER) all messages that the library still has in its queue; with in_flight also those it has sent
+ * (unknown). The answers come later, as always. */
+void kafka_purge(struct kafka *kafka, bool in_flight);
+
+/* Producers replaced so far, by reason. */
+enum kafka_replacement { KAFKA_REPLACED_FATAL, KAFKA_REPLACED_STALLED };
+#define KAFKA_REPLACEMENTS (KAFKA_REPLACED_STALLED + 1)
+uint64_t kafka_replacements(const struct kafka *kafka, enum kafka_replacement reason);
+
+/* Judges the settings as the library does, without connecting. False, err and *property (the offending one's index in
+ * config->properties, or -1) when it refuses. */
+bool kafka_check(const struct config_kafka *config, struct err *err, int *property) must_check;
+
+#endif
