@@ -53,6 +53,13 @@ unit-tests: $(UNIT_TESTS)
 check-unit: $(UNIT_TESTS)
 	@tests/run-unit $(UNIT_TESTS)
 
+# ---- style
+C_FILES = $(shell find src tests -name '*.[ch]')
+
+.PHONY: format
+format:
+	clang-format -i $(C_FILES)
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)

@@ -16,7 +16,7 @@ struct list {
 };
 
 /* The struct that holds the node. */
-#define LIST_OWNER(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+#define LIST_OWNER(node, type, member) ((type *)(void *)(((char *)(node)) - offsetof(type, member)))
 
 static inline void list_init(struct list *list)
 {

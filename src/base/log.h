@@ -23,7 +23,7 @@ struct log_fact {
 	const char *text; /* used when not NULL */
 	size_t len;
 	int64_t number; /* used when text is NULL */
-	bool skip;      /* a fact that is not there (a NULL text) */
+	bool skip;	/* a fact that is not there (a NULL text) */
 };
 
 struct log_fact log_str(const char *name, const char *text); /* NULL text: the fact is left out */
@@ -44,8 +44,8 @@ void log_write_limited(enum log_level level, const char *event, const char *clas
 /* Writes the sums that are due; call it about once a second (all = true: at exit, whatever their age). */
 void log_flush_limited(bool all);
 
-#define LOG_FACTS(...)                                                                                                \
-	((const struct log_fact[]){__VA_ARGS__}),                                                                     \
+#define LOG_FACTS(...)                            \
+	((const struct log_fact[]){__VA_ARGS__}), \
 		(sizeof((const struct log_fact[]){__VA_ARGS__}) / sizeof(struct log_fact))
 
 /* LOG(LOG_INFO, "started", log_str("version", v), log_int("pid", pid)); at least one fact */

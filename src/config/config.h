@@ -83,10 +83,10 @@ struct config_source {
 	const char *name;
 	const char *table; /* as written: schema.table, parts may be "quoted" */
 	const char *preset;
-	const char *columns[CONFIG_COLUMNS];   /* NULL: not mapped */
-	bool column_required[CONFIG_COLUMNS];  /* the file itself maps it, or it may never be left out */
-	const char *states[CONFIG_STATES];      /* labels */
-	const char *topic;		       /* template */
+	const char *columns[CONFIG_COLUMNS];  /* NULL: not mapped */
+	bool column_required[CONFIG_COLUMNS]; /* the file itself maps it, or it may never be left out */
+	const char *states[CONFIG_STATES];    /* labels */
+	const char *topic;		      /* template */
 	struct config_header *headers;
 	size_t n_headers;
 	enum config_ordering ordering;

@@ -12,10 +12,13 @@ struct template_piece {
 	const char *column;  /* NULL for literal text */
 };
 
+/* It takes the name for C++'s keyword: */
+/* clang-format off */
 struct template {
 	struct template_piece *pieces;
 	size_t n_pieces;
 };
+/* clang-format on */
 
 /* Takes the text apart; the pieces live in the arena. False and err (with the position in the text) when a brace is
  * left open, closed without being opened, or holds no name. */

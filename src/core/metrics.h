@@ -9,32 +9,35 @@
 
 /* One row for each family in metrics.c: name, type, labels, help. Only families that are filled are listed. */
 enum metric {
-	METRIC_BUILD_INFO,	    /* version, libpq, librdkafka */
-	METRIC_POSTGRES_UP,	    /* source */
-	METRIC_KAFKA_UP,	    /* source */
-	METRIC_ROWS,		    /* source, state */
-	METRIC_OLDEST_PENDING_AGE,  /* source */
-	METRIC_BLOCKED_KEYS,	    /* source */
-	METRIC_ROWS_REFRESHED,	    /* source: when METRIC_ROWS and the ages were counted, Unix seconds */
-	METRIC_QUEUED,		    /* source */
-	METRIC_IN_FLIGHT,	    /* source */
-	METRIC_UNSETTLED,	    /* source */
-	METRIC_CLAIMED,		    /* source */
-	METRIC_DELIVERED,	    /* source, topic */
-	METRIC_SETTLED,		    /* source, outcome */
-	METRIC_RETRIES,		    /* source, error */
-	METRIC_FAILED,		    /* source, error */
-	METRIC_LEASE_EXPIRED,	    /* source */
-	METRIC_SETTLE_FENCED,	    /* source */
-	METRIC_POSSIBLE_DUPLICATES, /* source, window */
-	METRIC_BACKPRESSURE,	    /* source, reason */
-	METRIC_COMMIT_TO_ACK,	    /* source; histogram, seconds */
-	METRIC_TRANSACTION,	    /* source, statement; histogram, seconds */
-	METRIC_LOCK_TIMEOUTS,	    /* source */
-	METRIC_NOTIFY_ACTIVE,	    /* source */
+	METRIC_BUILD_INFO,	      /* version, libpq, librdkafka */
+	METRIC_POSTGRES_UP,	      /* source */
+	METRIC_KAFKA_UP,	      /* source */
+	METRIC_ROWS,		      /* source, state */
+	METRIC_OLDEST_PENDING_AGE,    /* source */
+	METRIC_BLOCKED_KEYS,	      /* source */
+	METRIC_ROWS_REFRESHED,	      /* source: when METRIC_ROWS and the ages were counted, Unix seconds */
+	METRIC_QUEUED,		      /* source */
+	METRIC_IN_FLIGHT,	      /* source */
+	METRIC_UNSETTLED,	      /* source */
+	METRIC_CLAIMED,		      /* source */
+	METRIC_DELIVERED,	      /* source, topic */
+	METRIC_SETTLED,		      /* source, outcome */
+	METRIC_RETRIES,		      /* source, error */
+	METRIC_FAILED,		      /* source, error */
+	METRIC_LEASE_EXPIRED,	      /* source */
+	METRIC_SETTLE_FENCED,	      /* source */
+	METRIC_POSSIBLE_DUPLICATES,   /* source, window */
+	METRIC_BACKPRESSURE,	      /* source, reason */
+	METRIC_COMMIT_TO_ACK,	      /* source; histogram, seconds */
+	METRIC_TRANSACTION,	      /* source, statement; histogram, seconds */
+	METRIC_LOCK_TIMEOUTS,	      /* source */
+	METRIC_NOTIFY_ACTIVE,	      /* source */
 	METRIC_PRODUCER_REPLACEMENTS, /* source, reason */
-	METRIC_LOOP_LAG,	    /* gauge, seconds */
-	METRIC_PROCESS_CPU, METRIC_PROCESS_RSS, METRIC_PROCESS_FDS, METRIC_PROCESS_START /* process_* */
+	METRIC_LOOP_LAG,	      /* gauge, seconds */
+	METRIC_PROCESS_CPU,
+	METRIC_PROCESS_RSS,
+	METRIC_PROCESS_FDS,
+	METRIC_PROCESS_START /* process_* */
 };
 #define METRICS (METRIC_PROCESS_START + 1)
 
@@ -51,7 +54,8 @@ void metrics_free(struct metrics *metrics);
 
 /* The series with these label values (copied), made with value 0 when new. first, second: as many as the family has labels,
  * else NULL. A family keeps at most 1000 series; label values beyond become "other". */
-struct metric_series *metrics_series(struct metrics *metrics, enum metric metric, const char *first, const char *second);
+struct metric_series *metrics_series(struct metrics *metrics, enum metric metric, const char *first,
+				     const char *second);
 struct metric_histogram *metrics_histogram(struct metrics *metrics, enum metric metric, const char *first,
 					   const char *second);
 void metrics_observe(struct metric_histogram *histogram, double seconds);

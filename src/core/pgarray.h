@@ -21,7 +21,7 @@ struct pgarray {
 
 /* Starts an array (the buf is emptied, its memory kept). */
 void pgarray_begin(struct pgarray *array, uint32_t element_oid);
-void pgarray_add_bytes(struct pgarray *array, struct slice bytes); /* bytes as the type's binary form; SLICE_NULL: NULL */
+void pgarray_add_bytes(struct pgarray *array, struct slice bytes); /* the type's binary form; SLICE_NULL: NULL */
 void pgarray_add_int4(struct pgarray *array, int32_t value);
 void pgarray_add_int8(struct pgarray *array, int64_t value);
 void pgarray_add_interval_us(struct pgarray *array, int64_t microseconds);

@@ -15,10 +15,10 @@ struct message_header {
 	struct slice name, value; /* value SLICE_NULL: a header with a null value */
 };
 struct message {
-	const char *topic; /* NUL-terminated, valid name */
-	int32_t partition; /* -1: the partitioner decides */
-	struct slice key;  /* SLICE_NULL: no key */
-	struct slice value;/* SLICE_NULL: a tombstone */
+	const char *topic;  /* NUL-terminated, valid name */
+	int32_t partition;  /* -1: the partitioner decides */
+	struct slice key;   /* SLICE_NULL: no key */
+	struct slice value; /* SLICE_NULL: a tombstone */
 	const struct message_header *headers;
 	size_t n_headers;
 	int64_t timestamp_ms; /* 0: the time of publishing */
@@ -38,7 +38,8 @@ struct sql_templates route_templates(const struct route *route);
  * (SQL_CLAIM_COLUMNS + n). False: the row's own fault, and err says what (NULL in the topic's template, invalid topic name,
  * headers that are no JSON object, partition out of range). The message borrows from cells and from route, the latter
  * until the next call. */
-bool route_compose(struct route *route, const struct slice *cells, struct message *message, struct err *err) must_check;
+bool route_compose(struct route *route, const struct slice *cells, struct message *message,
+		   struct err *err) must_check;
 
 /* A legal Kafka topic name: 1 to 249 of [a-zA-Z0-9._-], not "." or "..". */
 bool route_topic_valid(struct slice topic);

@@ -25,17 +25,17 @@ const char *sched_job_name(enum sched_job job);
 
 struct sched_facts {
 	int64_t now_us;
-	int64_t due_us[SCHED_JOBS];   /* not before; SCHED_NEVER: not at all */
-	bool running[SCHED_JOBS];     /* sent, not yet answered */
-	bool database;		      /* a connection is free */
-	bool claiming;		      /* claims are allowed: running, Kafka up, nothing holds them back */
-	size_t room;		      /* rows that may still be held */
+	int64_t due_us[SCHED_JOBS]; /* not before; SCHED_NEVER: not at all */
+	bool running[SCHED_JOBS];   /* sent, not yet answered */
+	bool database;		    /* a connection is free */
+	bool claiming;		    /* claims are allowed: running, Kafka up, nothing holds them back */
+	size_t room;		    /* rows that may still be held */
 	size_t batch, max_in_flight;
-	size_t held;		      /* rows in memory */
-	size_t outcomes;	      /* rows whose outcome waits to be written */
-	size_t busy;		      /* rows whose outcome will come: waiting, queued, in flight */
-	int64_t oldest_outcome_us;    /* when the first of them came */
-	bool settle_at_once;	      /* draining, or a key waits for its settle */
+	size_t held;		   /* rows in memory */
+	size_t outcomes;	   /* rows whose outcome waits to be written */
+	size_t busy;		   /* rows whose outcome will come: waiting, queued, in flight */
+	int64_t oldest_outcome_us; /* when the first of them came */
+	bool settle_at_once;	   /* draining, or a key waits for its settle */
 };
 
 /* An outcome waits at most this long for company. */

@@ -52,25 +52,25 @@ enum sql_param {
  * The first six are the tail: the same in each row, and there even when no row was claimed (then SQL_C_ID is NULL).
  * Template columns follow behind the last, in the order of struct sql_templates. */
 enum sql_claim_column {
-	SQL_C_CANDIDATES,  /* int8; 0 for a suspect claim */
-	SQL_C_PARKED,	   /* int8 */
-	SQL_C_PULLED,	   /* int8 */
-	SQL_C_FREE,	   /* int8: rows found free, of keys or without */
-	SQL_C_LAST_DUE,	   /* timestamptz: position of the last candidate (NULL when there was none) */
-	SQL_C_LAST_ID,	   /* text */
-	SQL_C_ID,	   /* text */
-	SQL_C_ORDER,	   /* text; NULL when it is the id */
-	SQL_C_KEY,	   /* text or NULL */
-	SQL_C_ATTEMPTS,	   /* int4, this claim counted */
-	SQL_C_MAX_ATTEMPTS,/* int4: the row's own limit or the setting */
-	SQL_C_LEASE,	   /* timestamptz, to be sent back as received */
-	SQL_C_TAKEN,	   /* int4: 0 was pending, 1 expired lease of the same owner, 2 of another or unknown owner */
-	SQL_C_AGE_US,	   /* int8: now() - created_at in microseconds, NULL when unknown or not finite */
-	SQL_C_TYPE,	   /* text */
-	SQL_C_PAYLOAD,	   /* the record's value: bytea as it is, anything else as its text */
-	SQL_C_HEADERS,	   /* text: a JSON object, or NULL */
-	SQL_C_TOPIC,	   /* text */
-	SQL_C_PARTITION,   /* text: to be parsed, for the column may be of any type */
+	SQL_C_CANDIDATES,   /* int8; 0 for a suspect claim */
+	SQL_C_PARKED,	    /* int8 */
+	SQL_C_PULLED,	    /* int8 */
+	SQL_C_FREE,	    /* int8: rows found free, of keys or without */
+	SQL_C_LAST_DUE,	    /* timestamptz: position of the last candidate (NULL when there was none) */
+	SQL_C_LAST_ID,	    /* text */
+	SQL_C_ID,	    /* text */
+	SQL_C_ORDER,	    /* text; NULL when it is the id */
+	SQL_C_KEY,	    /* text or NULL */
+	SQL_C_ATTEMPTS,	    /* int4, this claim counted */
+	SQL_C_MAX_ATTEMPTS, /* int4: the row's own limit or the setting */
+	SQL_C_LEASE,	    /* timestamptz, to be sent back as received */
+	SQL_C_TAKEN,	 /* int4: 0 was pending, 1 expired lease of the same owner, 2 of another or unknown owner */
+	SQL_C_AGE_US,	 /* int8: now() - created_at in microseconds, NULL when unknown or not finite */
+	SQL_C_TYPE,	 /* text */
+	SQL_C_PAYLOAD,	 /* the record's value: bytea as it is, anything else as its text */
+	SQL_C_HEADERS,	 /* text: a JSON object, or NULL */
+	SQL_C_TOPIC,	 /* text */
+	SQL_C_PARTITION, /* text: to be parsed, for the column may be of any type */
 	SQL_C_TIMESTAMP_MS /* int8: Unix milliseconds; NULL when not mapped, NULL or not finite */
 };
 #define SQL_CLAIM_COLUMNS (SQL_C_TIMESTAMP_MS + 1)
@@ -78,16 +78,16 @@ enum sql_claim_column {
 /* SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP returns one row: int8 rows freed.
  * SQL_COUNT returns one row: */
 enum sql_count_column {
-	SQL_N_PENDING,	   /* int8: due or waiting, without the parked */
-	SQL_N_PARKED,	   /* int8: pending at the sentinel or at infinity */
-	SQL_N_IN_FLIGHT,   /* int8 */
-	SQL_N_FAILED,	   /* int8: failed and not settled */
-	SQL_N_UNKNOWN,	   /* int8: rows in a state that the mapping does not name */
-	SQL_N_BLOCKED_KEYS,/* int8 */
-	SQL_N_SUSPECTS,	   /* int8: expired, two attempts or more, one left at least */
-	SQL_N_EXHAUSTED,   /* int8: expired, none left */
-	SQL_N_OLDEST_US,   /* int8: age of the oldest open row in microseconds; NULL when there is none */
-	SQL_N_BOUNDED	   /* int4: 1 when the bound was reached and the numbers are lower limits */
+	SQL_N_PENDING,	    /* int8: due or waiting, without the parked */
+	SQL_N_PARKED,	    /* int8: pending at the sentinel or at infinity */
+	SQL_N_IN_FLIGHT,    /* int8 */
+	SQL_N_FAILED,	    /* int8: failed and not settled */
+	SQL_N_UNKNOWN,	    /* int8: rows in a state that the mapping does not name */
+	SQL_N_BLOCKED_KEYS, /* int8 */
+	SQL_N_SUSPECTS,	    /* int8: expired, two attempts or more, one left at least */
+	SQL_N_EXHAUSTED,    /* int8: expired, none left */
+	SQL_N_OLDEST_US,    /* int8: age of the oldest open row in microseconds; NULL when there is none */
+	SQL_N_BOUNDED	    /* int4: 1 when the bound was reached and the numbers are lower limits */
 };
 #define SQL_COUNT_COLUMNS (SQL_N_BOUNDED + 1)
 #define SQL_COUNT_BOUND 100000

@@ -38,7 +38,7 @@ enum sql_fault {
 	SQL_PASSING,	/* 40 53 55P03 57014...: the same statement again, after the source's backoff */
 	SQL_CONNECTION, /* 08, 57P, 25006, 28, 3D: this connection is of no use: close it, connect anew */
 	SQL_DATA,	/* 22, 23: one row's data: halve the statement down to the row */
-	SQL_SOURCE	/* 42, 0A, ...: table, column or privilege is wrong: the source is broken until somebody mends it */
+	SQL_SOURCE /* 42, 0A, ...: table, column or privilege is wrong: the source is broken until somebody mends it */
 };
 
 struct sql_judgement {

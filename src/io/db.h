@@ -22,20 +22,21 @@ struct slice db_result_cell(const struct db_result *result, int row, int column)
 void db_result_free(struct db_result *result);
 
 struct db_answer {
-	enum verdict verdict;	/* ok: committed. retry, reject: rolled back. unknown: connection lost meanwhile */
-	enum sql_fault fault;	/* of a retry or reject */
-	char sqlstate[6];	/* "" when there is none */
-	const char *message;	/* the server's or library's primary message, borrowed for the call; "" when ok */
+	enum verdict verdict; /* ok: committed. retry, reject: rolled back. unknown: connection lost meanwhile */
+	enum sql_fault fault; /* of a retry or reject */
+	char sqlstate[6];     /* "" when there is none */
+	const char *message;  /* the server's or library's primary message, borrowed for the call; "" when ok */
 	struct db_result *result; /* only when ok: the callback takes it (or frees it) */
-	int64_t duration_us;	/* from sending to the answer */
+	int64_t duration_us;	  /* from sending to the answer */
 };
 
 typedef void db_answer_fn(void *context, struct db_answer *answer);
 
 struct db_request {
 	const struct sql_statement *statement; /* borrowed until the answer */
-	const struct slice *values;	       /* one for each of its parameters, in PostgreSQL's binary format (text is its own
-						* bytes); SLICE_NULL: NULL; borrowed for the call */
+	/* One for each of its parameters, in PostgreSQL's binary format (text is its own bytes); SLICE_NULL: NULL; borrowed
+	 * for the call. */
+	const struct slice *values;
 	db_answer_fn *on_answer;
 	void *context;
 };

@@ -13,12 +13,12 @@ struct kafka;
 
 struct kafka_answer {
 	enum verdict verdict;
-	enum fault fault;	     /* when not ok */
-	bool possibly_written;	     /* not ok, but it may be on the topic: sending it again may duplicate it */
-	bool timed_out, replaced;    /* not ok because of message_timeout; because the producer was replaced */
-	int code;		     /* rd_kafka_resp_err_t */
-	const char *name;	     /* its name, e.g. MSG_SIZE_TOO_LARGE; static; "" when ok */
-	const char *text;	     /* what the broker or library says; borrowed for the call */
+	enum fault fault;	  /* when not ok */
+	bool possibly_written;	  /* not ok, but it may be on the topic: sending it again may duplicate it */
+	bool timed_out, replaced; /* not ok because of message_timeout; because the producer was replaced */
+	int code;		  /* rd_kafka_resp_err_t */
+	const char *name;	  /* its name, e.g. MSG_SIZE_TOO_LARGE; static; "" when ok */
+	const char *text;	  /* what the broker or library says; borrowed for the call */
 };
 
 /* One answer for each accepted message. tag is that of kafka_publish. */

@@ -18,7 +18,7 @@ struct source;
 enum source_state {
 	SOURCE_STARTING, /* asks the catalog for the table, again every 10 s when that fails */
 	SOURCE_RUNNING,	 /* claims, publishes, settles */
-	SOURCE_BROKEN,	 /* table, column or privilege is wrong; outcomes are still written; looks again every 10 s */
+	SOURCE_BROKEN, /* table, column or privilege is wrong; outcomes are still written; looks again every 10 s */
 	SOURCE_DRAINING, /* no claims; queued rows are released; in flight is awaited and settled */
 	SOURCE_STOPPED	 /* holds nothing; may be freed */
 };
@@ -30,8 +30,8 @@ struct source_env {
 	struct dbpool *pool;
 	struct kafka *kafka;
 	struct metrics *metrics;
-	uint64_t seed;	     /* for jitter and the owner's name: different for each start of each process */
-	const char *owner;   /* this process's name: host and pid; the source makes it unique */
+	uint64_t seed;	   /* for jitter and the owner's name: different for each start of each process */
+	const char *owner; /* this process's name: host and pid; the source makes it unique */
 };
 
 /* config is borrowed and must outlive the source. Never fails: what is wrong is found by its first step. */
