@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* A small random generator (xorshift family) with its own state, so that a seed replays a history.
+/* A small random generator (splitmix64) with its own state, so that a seed replays a history.
  * Two instances must be seeded differently. */
 struct backoff_random {
 	uint64_t state;
