@@ -1,0 +1,310 @@
+#include "core/verdict.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const char *verdict_name(enum verdict verdict)
+{
+	static const char *const names[] = {
+		[VERDICT_OK] = "ok",
+		[VERDICT_RETRY] = "retry",
+		[VERDICT_REJECT] = "reject",
+		[VERDICT_UNKNOWN] = "unknown",
+	};
+
+	return names[verdict];
+}
+
+const char *fault_name(enum fault fault)
+{
+	static const char *const names[] = {
+		[FAULT_NONE] = "none",	     [FAULT_ROW] = "row",	    [FAULT_TOPIC] = "topic",
+		[FAULT_CLUSTER] = "cluster", [FAULT_PRODUCER] = "producer",
+	};
+
+	return names[fault];
+}
+
+/* ---- Kafka ---- */
+
+struct kafka_row {
+	bool known;
+	struct kafka_judgement judgement;
+};
+
+/* One row a code, indexed by it, so that the compiler refuses a code that stands twice. The name is for the reader (core
+ * knows no librdkafka); tests/integration/test_verdict_codes.c holds the numbers against the library's own.
+ *
+ * Whether a message that failed may be on the topic all the same is told by the message's status, not by its code. So
+ * UNKNOWN stands only where the code by itself says that the record may have been appended.
+ *
+ * What belongs to consumers, transactions, administration or to brokers among each other never reaches a producer like
+ * ours. It is a retry without fault: should it come after all, it costs an attempt, so that it ends and is seen. */
+#define LOWEST_CODE (-200)
+#define ROW(code, name, verdict, fault) [(code)-LOWEST_CODE] = {true, {VERDICT_##verdict, FAULT_##fault}}
+
+static const struct kafka_row kafka_rows[] = {
+	/* the library's own */
+	ROW(-199, _BAD_MSG, RETRY, NONE), /* of an answer that cannot be parsed */
+	ROW(-198, _BAD_COMPRESSION, RETRY, NONE),
+	ROW(-197, _DESTROY, RETRY, PRODUCER),
+	ROW(-196, _FAIL, RETRY, CLUSTER),
+	ROW(-195, _TRANSPORT, RETRY, CLUSTER),
+	ROW(-194, _CRIT_SYS_RESOURCE, RETRY, CLUSTER), /* of this host; no row can help it */
+	ROW(-193, _RESOLVE, RETRY, CLUSTER),
+	ROW(-192, _MSG_TIMED_OUT, RETRY, CLUSTER),
+	ROW(-191, _PARTITION_EOF, RETRY, NONE),
+	ROW(-190, _UNKNOWN_PARTITION, REJECT, ROW),
+	ROW(-189, _FS, RETRY, NONE),
+	ROW(-188, _UNKNOWN_TOPIC, RETRY, TOPIC),
+	ROW(-187, _ALL_BROKERS_DOWN, RETRY, CLUSTER),
+	ROW(-186, _INVALID_ARG, REJECT, ROW), /* an argument that produce does not take */
+	ROW(-185, _TIMED_OUT, RETRY, CLUSTER),
+	ROW(-184, _QUEUE_FULL, RETRY, NONE),
+	ROW(-183, _ISR_INSUFF, RETRY, CLUSTER),
+	ROW(-182, _NODE_UPDATE, RETRY, NONE),
+	ROW(-181, _SSL, RETRY, CLUSTER),
+	ROW(-180, _WAIT_COORD, RETRY, NONE),
+	ROW(-179, _UNKNOWN_GROUP, RETRY, NONE),
+	ROW(-178, _IN_PROGRESS, RETRY, NONE),
+	ROW(-177, _PREV_IN_PROGRESS, RETRY, NONE),
+	ROW(-176, _EXISTING_SUBSCRIPTION, RETRY, NONE),
+	ROW(-175, _ASSIGN_PARTITIONS, RETRY, NONE),
+	ROW(-174, _REVOKE_PARTITIONS, RETRY, NONE),
+	ROW(-173, _CONFLICT, RETRY, NONE),
+	ROW(-172, _STATE, RETRY, NONE),
+	ROW(-171, _UNKNOWN_PROTOCOL, RETRY, NONE),
+	ROW(-170, _NOT_IMPLEMENTED, RETRY, NONE),
+	ROW(-169, _AUTHENTICATION, RETRY, CLUSTER),
+	ROW(-168, _NO_OFFSET, RETRY, NONE),
+	ROW(-167, _OUTDATED, RETRY, NONE),
+	ROW(-166, _TIMED_OUT_QUEUE, RETRY, CLUSTER),
+	ROW(-165, _UNSUPPORTED_FEATURE, RETRY, CLUSTER), /* the broker lacks what our settings ask for */
+	ROW(-164, _WAIT_CACHE, RETRY, NONE),
+	ROW(-163, _INTR, RETRY, NONE),
+	ROW(-162, _KEY_SERIALIZATION, REJECT, ROW),
+	ROW(-161, _VALUE_SERIALIZATION, REJECT, ROW),
+	ROW(-160, _KEY_DESERIALIZATION, RETRY, NONE),
+	ROW(-159, _VALUE_DESERIALIZATION, RETRY, NONE),
+	ROW(-158, _PARTIAL, RETRY, NONE),
+	ROW(-157, _READ_ONLY, RETRY, NONE),
+	ROW(-156, _NOENT, RETRY, NONE),
+	ROW(-155, _UNDERFLOW, RETRY, NONE), /* like _BAD_MSG */
+	ROW(-154, _INVALID_TYPE, RETRY, NONE),
+	ROW(-153, _RETRY, RETRY, NONE),
+	ROW(-152, _PURGE_QUEUE, RETRY, CLUSTER), /* we purge when the cluster is away */
+	ROW(-151, _PURGE_INFLIGHT, UNKNOWN, CLUSTER),
+	ROW(-150, _FATAL, RETRY, PRODUCER),
+	ROW(-149, _INCONSISTENT, RETRY, PRODUCER), /* a batch that cannot be sent again as it was: fatal */
+	ROW(-148, _GAPLESS_GUARANTEE, RETRY, PRODUCER),
+	ROW(-147, _MAX_POLL_EXCEEDED, RETRY, NONE),
+	ROW(-146, _UNKNOWN_BROKER, RETRY, CLUSTER),
+	ROW(-145, _NOT_CONFIGURED, RETRY, NONE),
+	ROW(-144, _FENCED, RETRY, PRODUCER),
+	ROW(-143, _APPLICATION, RETRY, NONE),
+	ROW(-142, _ASSIGNMENT_LOST, RETRY, NONE),
+	ROW(-141, _NOOP, RETRY, NONE),
+	ROW(-140, _AUTO_OFFSET_RESET, RETRY, NONE),
+	/* since 2.1 */
+	ROW(-139, _LOG_TRUNCATION, RETRY, NONE),
+	ROW(-138, _INVALID_DIFFERENT_RECORD, RETRY,
+	    NONE), /* another record of the batch was invalid, not this one */
+	ROW(-137, _DESTROY_BROKER, RETRY, CLUSTER),
+
+	/* the brokers' */
+	ROW(-1, UNKNOWN, RETRY, NONE),
+	ROW(0, NO_ERROR, OK, NONE),
+	ROW(1, OFFSET_OUT_OF_RANGE, RETRY, NONE),
+	ROW(2, INVALID_MSG, RETRY, NONE), /* checksum: damaged on its way */
+	ROW(3, UNKNOWN_TOPIC_OR_PART, RETRY, TOPIC),
+	ROW(4, INVALID_MSG_SIZE, REJECT, ROW),
+	ROW(5, LEADER_NOT_AVAILABLE, RETRY, CLUSTER),
+	ROW(6, NOT_LEADER_FOR_PARTITION, RETRY, CLUSTER),
+	ROW(7, REQUEST_TIMED_OUT, UNKNOWN, CLUSTER), /* the leader wrote it, the replicas did not confirm in time */
+	ROW(8, BROKER_NOT_AVAILABLE, RETRY, CLUSTER),
+	ROW(9, REPLICA_NOT_AVAILABLE, RETRY, CLUSTER),
+	ROW(10, MSG_SIZE_TOO_LARGE, REJECT, ROW),
+	ROW(11, STALE_CTRL_EPOCH, RETRY, NONE),
+	ROW(12, OFFSET_METADATA_TOO_LARGE, RETRY, NONE),
+	ROW(13, NETWORK_EXCEPTION, RETRY, CLUSTER),
+	ROW(14, COORDINATOR_LOAD_IN_PROGRESS, RETRY,
+	    CLUSTER), /* 14-16: asking for a producer id, in some versions */
+	ROW(15, COORDINATOR_NOT_AVAILABLE, RETRY, CLUSTER),
+	ROW(16, NOT_COORDINATOR, RETRY, CLUSTER),
+	ROW(17, TOPIC_EXCEPTION, REJECT, ROW), /* no legal topic name */
+	ROW(18, RECORD_LIST_TOO_LARGE, REJECT, ROW),
+	ROW(19, NOT_ENOUGH_REPLICAS, RETRY, CLUSTER),
+	ROW(20, NOT_ENOUGH_REPLICAS_AFTER_APPEND, UNKNOWN, CLUSTER),
+	ROW(21, INVALID_REQUIRED_ACKS, RETRY, CLUSTER), /* a setting, true for every row */
+	ROW(22, ILLEGAL_GENERATION, RETRY, NONE),
+	ROW(23, INCONSISTENT_GROUP_PROTOCOL, RETRY, NONE),
+	ROW(24, INVALID_GROUP_ID, RETRY, NONE),
+	ROW(25, UNKNOWN_MEMBER_ID, RETRY, NONE),
+	ROW(26, INVALID_SESSION_TIMEOUT, RETRY, NONE),
+	ROW(27, REBALANCE_IN_PROGRESS, RETRY, NONE),
+	ROW(28, INVALID_COMMIT_OFFSET_SIZE, RETRY, NONE),
+	ROW(29, TOPIC_AUTHORIZATION_FAILED, RETRY, TOPIC),
+	ROW(30, GROUP_AUTHORIZATION_FAILED, RETRY, NONE),
+	ROW(31, CLUSTER_AUTHORIZATION_FAILED, RETRY, CLUSTER),
+	ROW(32, INVALID_TIMESTAMP, REJECT, ROW),
+	ROW(33, UNSUPPORTED_SASL_MECHANISM, RETRY, CLUSTER),
+	ROW(34, ILLEGAL_SASL_STATE, RETRY, CLUSTER),
+	ROW(35, UNSUPPORTED_VERSION, RETRY, CLUSTER),
+	ROW(36, TOPIC_ALREADY_EXISTS, RETRY, TOPIC), /* 36-40: a broker that creates topics by itself and cannot */
+	ROW(37, INVALID_PARTITIONS, RETRY, TOPIC),
+	ROW(38, INVALID_REPLICATION_FACTOR, RETRY, TOPIC),
+	ROW(39, INVALID_REPLICA_ASSIGNMENT, RETRY, TOPIC),
+	ROW(40, INVALID_CONFIG, RETRY, TOPIC),
+	ROW(41, NOT_CONTROLLER, RETRY, CLUSTER),
+	ROW(42, INVALID_REQUEST, RETRY, NONE),
+	ROW(43, UNSUPPORTED_FOR_MESSAGE_FORMAT, REJECT, ROW),
+	ROW(44, POLICY_VIOLATION, RETRY, TOPIC),
+	ROW(45, OUT_OF_ORDER_SEQUENCE_NUMBER, RETRY, PRODUCER),
+	ROW(46, DUPLICATE_SEQUENCE_NUMBER, UNKNOWN, NONE), /* the library makes a success of it where it may */
+	ROW(47, INVALID_PRODUCER_EPOCH, RETRY, PRODUCER),
+	ROW(48, INVALID_TXN_STATE, RETRY, NONE),
+	ROW(49, INVALID_PRODUCER_ID_MAPPING, RETRY, PRODUCER),
+	ROW(50, INVALID_TRANSACTION_TIMEOUT, RETRY, NONE),
+	ROW(51, CONCURRENT_TRANSACTIONS, RETRY, NONE),
+	ROW(52, TRANSACTION_COORDINATOR_FENCED, RETRY, NONE),
+	ROW(53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, RETRY, NONE),
+	ROW(54, SECURITY_DISABLED, RETRY, NONE),
+	ROW(55, OPERATION_NOT_ATTEMPTED, RETRY, NONE),
+	ROW(56, KAFKA_STORAGE_ERROR, RETRY, CLUSTER),
+	ROW(57, LOG_DIR_NOT_FOUND, RETRY, CLUSTER),
+	ROW(58, SASL_AUTHENTICATION_FAILED, RETRY, CLUSTER),
+	ROW(59, UNKNOWN_PRODUCER_ID, RETRY, PRODUCER),
+	ROW(60, REASSIGNMENT_IN_PROGRESS, RETRY, NONE),
+	ROW(61, DELEGATION_TOKEN_AUTH_DISABLED, RETRY, NONE),
+	ROW(62, DELEGATION_TOKEN_NOT_FOUND, RETRY, NONE),
+	ROW(63, DELEGATION_TOKEN_OWNER_MISMATCH, RETRY, NONE),
+	ROW(64, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, RETRY, NONE),
+	ROW(65, DELEGATION_TOKEN_AUTHORIZATION_FAILED, RETRY, NONE),
+	ROW(66, DELEGATION_TOKEN_EXPIRED, RETRY, CLUSTER),
+	ROW(67, INVALID_PRINCIPAL_TYPE, RETRY, NONE),
+	ROW(68, NON_EMPTY_GROUP, RETRY, NONE),
+	ROW(69, GROUP_ID_NOT_FOUND, RETRY, NONE),
+	ROW(70, FETCH_SESSION_ID_NOT_FOUND, RETRY, NONE),
+	ROW(71, INVALID_FETCH_SESSION_EPOCH, RETRY, NONE),
+	ROW(72, LISTENER_NOT_FOUND, RETRY, CLUSTER), /* the leader does not listen where we connect */
+	ROW(73, TOPIC_DELETION_DISABLED, RETRY, NONE),
+	ROW(74, FENCED_LEADER_EPOCH, RETRY, CLUSTER),
+	ROW(75, UNKNOWN_LEADER_EPOCH, RETRY, CLUSTER),
+	ROW(76, UNSUPPORTED_COMPRESSION_TYPE, RETRY, CLUSTER), /* a setting, true for every row */
+	ROW(77, STALE_BROKER_EPOCH, RETRY, NONE),
+	ROW(78, OFFSET_NOT_AVAILABLE, RETRY, NONE),
+	ROW(79, MEMBER_ID_REQUIRED, RETRY, NONE),
+	ROW(80, PREFERRED_LEADER_NOT_AVAILABLE, RETRY, NONE),
+	ROW(81, GROUP_MAX_SIZE_REACHED, RETRY, NONE),
+	ROW(82, FENCED_INSTANCE_ID, RETRY, NONE),
+	ROW(83, ELIGIBLE_LEADERS_NOT_AVAILABLE, RETRY, NONE),
+	ROW(84, ELECTION_NOT_NEEDED, RETRY, NONE),
+	ROW(85, NO_REASSIGNMENT_IN_PROGRESS, RETRY, NONE),
+	ROW(86, GROUP_SUBSCRIBED_TO_TOPIC, RETRY, NONE),
+	ROW(87, INVALID_RECORD, REJECT, ROW),
+	ROW(88, UNSTABLE_OFFSET_COMMIT, RETRY, NONE),
+	ROW(89, THROTTLING_QUOTA_EXCEEDED, RETRY,
+	    CLUSTER), /* our quota there: slower for all rows, at no row's cost */
+	ROW(90, PRODUCER_FENCED, RETRY, PRODUCER),
+	ROW(91, RESOURCE_NOT_FOUND, RETRY, NONE),
+	ROW(92, DUPLICATE_RESOURCE, RETRY, NONE),
+	ROW(93, UNACCEPTABLE_CREDENTIAL, RETRY, NONE),
+	ROW(94, INCONSISTENT_VOTER_SET, RETRY, NONE),
+	ROW(95, INVALID_UPDATE_VERSION, RETRY, NONE),
+	ROW(96, FEATURE_UPDATE_FAILED, RETRY, NONE),
+	ROW(97, PRINCIPAL_DESERIALIZATION_FAILURE, RETRY, NONE),
+	/* newer than librdkafka 2.0, from the protocol's list; a newer library or broker may pass them on */
+	ROW(98, SNAPSHOT_NOT_FOUND, RETRY, NONE),
+	ROW(99, POSITION_OUT_OF_RANGE, RETRY, NONE),
+	ROW(100, UNKNOWN_TOPIC_ID, RETRY, TOPIC),
+	ROW(101, DUPLICATE_BROKER_REGISTRATION, RETRY, NONE),
+	ROW(102, BROKER_ID_NOT_REGISTERED, RETRY, NONE),
+	ROW(103, INCONSISTENT_TOPIC_ID, RETRY, TOPIC),
+	ROW(104, INCONSISTENT_CLUSTER_ID, RETRY, CLUSTER),
+	ROW(105, TRANSACTIONAL_ID_NOT_FOUND, RETRY, NONE),
+	ROW(106, FETCH_SESSION_TOPIC_ID_ERROR, RETRY, NONE),
+	ROW(107, INELIGIBLE_REPLICA, RETRY, NONE),
+	ROW(108, NEW_LEADER_ELECTED, RETRY, CLUSTER),
+	ROW(109, OFFSET_MOVED_TO_TIERED_STORAGE, RETRY, NONE),
+	ROW(110, FENCED_MEMBER_EPOCH, RETRY, NONE),
+	ROW(111, UNRELEASED_INSTANCE_ID, RETRY, NONE),
+	ROW(112, UNSUPPORTED_ASSIGNOR, RETRY, NONE),
+	ROW(113, STALE_MEMBER_EPOCH, RETRY, NONE),
+	ROW(114, MISMATCHED_ENDPOINT_TYPE, RETRY, CLUSTER), /* bootstrap_servers names a controller */
+	ROW(115, UNSUPPORTED_ENDPOINT_TYPE, RETRY, CLUSTER),
+	ROW(116, UNKNOWN_CONTROLLER_ID, RETRY, NONE),
+	ROW(117, UNKNOWN_SUBSCRIPTION_ID, RETRY, NONE),
+	ROW(118, TELEMETRY_TOO_LARGE, RETRY, NONE),
+	ROW(119, INVALID_REGISTRATION, RETRY, NONE),
+	ROW(120, TRANSACTION_ABORTABLE, RETRY, NONE),
+	ROW(121, INVALID_RECORD_STATE, RETRY, NONE),
+	ROW(122, SHARE_SESSION_NOT_FOUND, RETRY, NONE),
+	ROW(123, INVALID_SHARE_SESSION_EPOCH, RETRY, NONE),
+	ROW(124, FENCED_STATE_EPOCH, RETRY, NONE),
+	ROW(125, INVALID_VOTER_KEY, RETRY, NONE),
+	ROW(126, DUPLICATE_VOTER, RETRY, NONE),
+	ROW(127, VOTER_NOT_FOUND, RETRY, NONE),
+	ROW(128, INVALID_REGULAR_EXPRESSION, RETRY, NONE),
+	ROW(129, REBOOTSTRAP_REQUIRED, RETRY, CLUSTER),
+	ROW(130, STREAMS_INVALID_TOPOLOGY, RETRY, NONE),
+	ROW(131, STREAMS_INVALID_TOPOLOGY_EPOCH, RETRY, NONE),
+	ROW(132, STREAMS_TOPOLOGY_FENCED, RETRY, NONE),
+	ROW(133, SHARE_SESSION_LIMIT_REACHED, RETRY, NONE),
+};
+
+#define KAFKA_ROWS ((int)(sizeof(kafka_rows) / sizeof(kafka_rows[0])))
+
+struct kafka_judgement verdict_of_kafka(int code, bool *known)
+{
+	static const struct kafka_judgement unheard_of = {VERDICT_UNKNOWN, FAULT_NONE};
+	bool in_table =
+		code >= LOWEST_CODE && code < LOWEST_CODE + KAFKA_ROWS && kafka_rows[code - LOWEST_CODE].known;
+
+	if (known != NULL)
+		*known = in_table;
+	return in_table ? kafka_rows[code - LOWEST_CODE].judgement : unheard_of;
+}
+
+/* ---- PostgreSQL ---- */
+
+/* The first row whose text begins the SQLSTATE counts: single states stand before their class. */
+static const struct sql_row {
+	const char *begins_with;
+	struct sql_judgement judgement;
+} sql_rows[] = {
+	{"08007", {VERDICT_UNKNOWN, SQL_CONNECTION}}, /* transaction_resolution_unknown */
+	{"08", {VERDICT_RETRY, SQL_CONNECTION}},
+	{"0A", {VERDICT_REJECT, SQL_SOURCE}}, /* feature_not_supported: FOR UPDATE on such a view */
+	{"22", {VERDICT_REJECT, SQL_DATA}},
+	{"23", {VERDICT_REJECT, SQL_DATA}},
+	{"25006",
+	 {VERDICT_RETRY, SQL_CONNECTION}}, /* read_only_sql_transaction: this server is no primary (any more) */
+	{"25P02",
+	 {VERDICT_RETRY, SQL_CONNECTION}}, /* in_failed_sql_transaction: the session is out of step with us */
+	{"25P03", {VERDICT_RETRY, SQL_CONNECTION}}, /* idle_in_transaction_session_timeout ends the session */
+	{"25P04", {VERDICT_RETRY, SQL_CONNECTION}}, /* transaction_timeout ends the session */
+	{"28", {VERDICT_RETRY, SQL_CONNECTION}},    /* the password may be changed back, or the role made */
+	{"3D", {VERDICT_RETRY, SQL_CONNECTION}},    /* invalid_catalog_name: no such database */
+	{"3F", {VERDICT_REJECT, SQL_SOURCE}},	    /* invalid_schema_name */
+	{"40003", {VERDICT_UNKNOWN, SQL_PASSING}},  /* statement_completion_unknown */
+	{"40", {VERDICT_RETRY, SQL_PASSING}},	    /* serialization_failure, deadlock_detected */
+	{"42", {VERDICT_REJECT, SQL_SOURCE}},
+	{"44", {VERDICT_REJECT, SQL_DATA}},	  /* with_check_option_violation of a view */
+	{"53", {VERDICT_RETRY, SQL_PASSING}},	  /* disk, memory or connections used up */
+	{"55P03", {VERDICT_RETRY, SQL_PASSING}},  /* lock_not_available: lock_timeout */
+	{"57014", {VERDICT_RETRY, SQL_PASSING}},  /* query_canceled: statement_timeout */
+	{"57P", {VERDICT_RETRY, SQL_CONNECTION}}, /* the server or this session is being shut down, or starts up */
+};
+
+#define SQL_ROWS (sizeof(sql_rows) / sizeof(sql_rows[0]))
+
+struct sql_judgement verdict_of_sqlstate(const char *sqlstate)
+{
+	static const struct sql_judgement passing = {VERDICT_RETRY, SQL_PASSING};
+	size_t i;
+
+	for (i = 0; i < SQL_ROWS; i++)
+		if (strncmp(sqlstate, sql_rows[i].begins_with, strlen(sql_rows[i].begins_with)) == 0)
+			return sql_rows[i].judgement;
+	return passing;
+}
