@@ -1,0 +1,279 @@
+"""A real Apache Kafka: one process that is broker and controller, from the project's own jars, run by any Java 17 or later.
+
+The jars are fetched once by Maven and kept outside the work tree, in $OUTBOXD_CACHE or ~/.cache/outboxd.
+"""
+import base64
+import collections
+import fcntl
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import confluent_kafka
+import confluent_kafka.admin
+
+from .process import Folder, Process, free_port, port_answers
+from .wait import wait_until
+
+VERSION = "4.3.1"
+
+POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>outboxd</groupId>
+  <artifactId>kafka-for-tests</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+  <build><pluginManagement><plugins><plugin>
+    <groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId><version>3.6.1</version>
+  </plugin></plugins></pluginManagement></build>
+</project>
+"""
+
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "log.segment.bytes": "67108864",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    # A killed broker may register again only when its old session is over.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+}
+
+
+def cache():
+    given = os.environ.get("OUTBOXD_CACHE")
+    return pathlib.Path(given) if given else pathlib.Path.home() / ".cache" / "outboxd"
+
+
+def jars():
+    """The folder with Kafka's jars; fetched when they are not there yet, by one process at a time."""
+    folder = cache() / f"kafka-{VERSION}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            fetch(folder)
+    return folder
+
+
+def fetch(folder):
+    work = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    (work / "pom.xml").write_text(POM)
+    say(f"Fetching Apache Kafka {VERSION} by Maven into {folder.parent} (about 60 MB, only this once)")
+    argv = ["mvn", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={work}/jars"]
+    lines, count = [], 0
+    with subprocess.Popen(argv, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as maven:
+        for line in maven.stdout:
+            lines.append(line)
+            jar = re.search(r"Downloaded from .*/([^/]+\.jar) \((.*?) at", line)
+            if jar:
+                count += 1
+                say(f"  {count:3} files, last {jar[1]} ({jar[2]})", passing=True)
+    if maven.returncode != 0:
+        raise RuntimeError("Maven could not fetch Kafka:\n" + "".join(lines[-30:]))
+    (work / "jars").rename(folder)
+    shutil.rmtree(work)
+    say(f"  {len(list(folder.iterdir()))} jars are there")
+
+
+def say(text, passing=False):
+    """To stderr: whoever waits for a download wants to see it move. passing: a line that the next one replaces on a
+    terminal, and of which others see every tenth."""
+    out = sys.stderr
+    if passing and out.isatty():
+        text = f"\r\033[K{text}"
+    elif passing:
+        say.skipped = getattr(say, "skipped", 0) + 1
+        if say.skipped % 10:
+            return
+        text += "\n"
+    else:
+        text = ("\r\033[K" if out.isatty() else "") + text + "\n"
+    out.write(text)
+    out.flush()
+
+
+Record = collections.namedtuple("Record", "topic partition offset key value headers timestamp")
+Record.__doc__ = "What a consumer gets: key and value as bytes or None, headers as a list of (name, bytes or None)."
+
+
+class Kafka:
+    """One broker. It keeps its ports and its data over stop, kill and start."""
+
+    def __init__(self, settings=None):
+        self.folder = Folder("kafka")
+        self.port, self.controller_port = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.log_path = self.folder / "log"
+        self.process = None
+        self._admin = None
+        self._topics = 0
+        self._configure(settings or {})
+
+    def _configure(self, settings):
+        facts = {
+            **SETTINGS,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "log.dirs": str(self.folder / "data"),
+            **settings,
+        }
+        self.properties = self.folder / "server.properties"
+        self.properties.write_text("".join(f"{key}={value}\n" for key, value in facts.items()))
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if cluster.startswith("-"):  # the tool would take it for an option
+            cluster = "A" + cluster[1:]
+        done = subprocess.run(self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.properties),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"Kafka's storage tool: {done.stdout}{done.stderr}")
+
+    def _java(self, program, *args):
+        return ["java", "-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{jars()}/*", program, *map(str, args)]
+
+    def start(self, wait=True):
+        size = self.log_path.stat().st_size if self.log_path.exists() else 0
+        self.process = Process(self._java("kafka.Kafka", self.properties), self.log_path)
+        if wait:
+            self.process.wait_log("Kafka Server started", 90, start=size)
+            wait_until(lambda: port_answers(self.port), 30, "Kafka's port")
+        return self
+
+    def alive(self):
+        return self.process is not None and self.process.alive()
+
+    def stop(self):
+        self.process.end(signal.SIGTERM, 60)
+
+    def kill(self):
+        self.process.kill()
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def suspend(self):
+        """The process is there and its port answers, but nothing comes back."""
+        self.process.send(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send(signal.SIGCONT)
+
+    def remove(self):
+        if self.alive():
+            self.process.kill()
+        self.folder.remove()
+
+    # ---- topics
+
+    def admin(self):
+        if self._admin is None:
+            self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.bootstrap,
+                                                             "log_level": 0, "reconnect.backoff.max.ms": 500})
+        return self._admin
+
+    def create_topic(self, name=None, partitions=1, **config):
+        """Makes a topic and waits until it can be written; config with _ for . (max_message_bytes=1000). Returns its name."""
+        if name is None:
+            self._topics += 1
+            name = f"topic-{self._topics}"
+        topic = confluent_kafka.admin.NewTopic(name, partitions, 1, config={key.replace("_", "."): str(value)
+                                                                            for key, value in config.items()})
+        self.admin().create_topics([topic], operation_timeout=30)[name].result(60)
+        wait_until(lambda: self.topic_ready(name, partitions), 30, f"leaders for {name}")
+        return name
+
+    def topic_ready(self, name, partitions):
+        found = self.admin().list_topics(name, timeout=10).topics.get(name)
+        return (found is not None and found.error is None and len(found.partitions) == partitions
+                and all(part.leader >= 0 for part in found.partitions.values()))
+
+    def delete_topic(self, name):
+        self.admin().delete_topics([name], operation_timeout=30)[name].result(60)
+
+    # ---- reading
+
+    def read(self, topic, at_least=0, deadline=30):
+        """The whole topic, partition by partition in order of offsets. at_least: waits until there are that many."""
+        return read(self.bootstrap, topic, at_least, deadline)
+
+    def count(self, topic):
+        """How many records the topic has, by its offsets (compacted topics have fewer)."""
+        consumer = reader(self.bootstrap)
+        try:
+            total = 0
+            for part in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+                low, high = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, part), timeout=10)
+                total += high - low
+            return total
+        finally:
+            consumer.close()
+
+
+def reader(bootstrap):
+    return confluent_kafka.Consumer({
+        "bootstrap.servers": bootstrap, "group.id": f"reader-{uuid.uuid4()}", "enable.auto.commit": False,
+        "auto.offset.reset": "earliest", "enable.partition.eof": True, "log_level": 0, "fetch.wait.max.ms": 50,
+        "allow.auto.create.topics": False,
+    })
+
+
+def read(bootstrap, topic, at_least=0, deadline=30):
+    """Reads to the end of every partition; goes on until there are at_least records or the deadline has passed, and
+    returns what it has: the test says what it expected."""
+    consumer = reader(bootstrap)
+    try:
+        parts = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([confluent_kafka.TopicPartition(topic, part, confluent_kafka.OFFSET_BEGINNING) for part in parts])
+        records, ended, end = [], set(), time.monotonic() + deadline
+        while time.monotonic() < end and (len(records) < at_least or len(ended) < len(parts)):
+            for message in consumer.consume(10000, timeout=0.1):
+                if message.error() is None:
+                    records.append(record(message))
+                    ended.discard(message.partition())
+                elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                elif not message.error().retriable():
+                    raise confluent_kafka.KafkaException(message.error())
+        return sorted(records, key=lambda each: (each.partition, each.offset))
+    finally:
+        consumer.close()
+
+
+def record(message):
+    return Record(message.topic(), message.partition(), message.offset(), message.key(), message.value(),
+                  message.headers() or [], message.timestamp()[1])
+
+
+if __name__ == "__main__":  # `python3 -m rig.kafka`: only fetch, where the progress can be seen
+    jars()
