@@ -52,12 +52,18 @@ struct metric_histogram;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 
+/* A family with two labels keeps this many series; a second label's value beyond becomes "other". */
+#define METRICS_SERIES_MAX 1000
+
 /* The series with these label values (copied), made with value 0 when new. first, second: as many as the family has labels,
- * else NULL. A family keeps at most 1000 series; label values beyond become "other". */
+ * else NULL. */
 struct metric_series *metrics_series(struct metrics *metrics, enum metric metric, const char *first,
 				     const char *second);
 struct metric_histogram *metrics_histogram(struct metrics *metrics, enum metric metric, const char *first,
 					   const char *second);
+/* METRIC_BUILD_INFO alone has three labels. */
+void metrics_build_info(struct metrics *metrics, const char *version, const char *libpq, const char *librdkafka);
+/* NaN is left out, a negative duration counts as 0. */
 void metrics_observe(struct metric_histogram *histogram, double seconds);
 
 /* Removes all series of a source (its first label): gauges must not keep yesterday's number. */
