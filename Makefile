@@ -6,11 +6,33 @@ DESTDIR ?=
 CC ?= cc
 PKG_CONFIG ?= pkg-config
 SANITIZE ?=
+PYTHON ?= /usr/bin/python3
+SEEDS ?=
+SUITES ?= unit simulation integration e2e
+
+.DEFAULT_GOAL := all
+
+.PHONY: help
+help:
+	@echo "make             builds $(BUILD)/outboxd"
+	@echo "make demo        shows it at work, with a PostgreSQL and a Kafka of its own; KEEP=1 leaves them running"
+	@echo "make deps        installs what is missing on Debian 12 or 13"
+	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make check       all tests; SUITES='$(SUITES)'; each alone: make check-unit ..."
+	@echo "make check-race  the claim alone against real PostgreSQL"
+	@echo "make soak        the simulation for long: SEEDS=100000"
+	@echo "make sanitize    unit tests and simulation with the address and undefined-behaviour sanitizers"
+	@echo "make lint        the house rules, cppcheck, clang-format; make format: formats"
+	@echo "make clean, make print-binary"
+
+.PHONY: deps
+deps:
+	@tools/deps
 
 PACKAGES := libpq rdkafka yaml-0.1 jansson libmicrohttpd
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla
-HARDENING := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE \
-	-Wformat -Werror=format-security $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
+HARDENING := -fstack-protector-strong -fstack-clash-protection -fPIE \
+	$(if $(filter x86_64 i%86,$(shell uname -m)),-fcf-protection) -Wformat -Werror=format-security $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=c11 -D_GNU_SOURCE -Isrc $(WARNINGS) $(HARDENING) -MMD -MP \
 	-DOUTBOXD_VERSION='"$(VERSION)"' $(SANITIZE)
@@ -32,9 +54,14 @@ all: $(BUILD)/outboxd
 $(BUILD)/outboxd: $(PROGRAM)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/%.o: %.c Makefile
+$(BUILD)/%.o: %.c Makefile $(if $(shell $(PKG_CONFIG) --exists $(PACKAGES) 2>/dev/null && echo y),,no-libraries)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
+
+.PHONY: no-libraries
+no-libraries:
+	@echo "Libraries are missing: $(PACKAGES). 'make deps' installs them." >&2
+	@false
 
 .PHONY: print-binary
 print-binary:
@@ -53,12 +80,79 @@ unit-tests: $(UNIT_TESTS)
 check-unit: $(UNIT_TESTS)
 	@tests/run-unit $(UNIT_TESTS)
 
+# ---- simulation: source.c and batch.c as they are, on fakes of db.h and kafka.h
+SIMULATION := $(BUILD)/tests/simulation/simulation
+
+$(SIMULATION): $(call objects,tests/simulation) $(PURE) $(RELAY_PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS)
+
+.PHONY: check-simulation
+check-simulation: $(SIMULATION)
+	@$(SIMULATION) $(or $(SEEDS),2000)
+
+.PHONY: soak
+soak: $(SIMULATION)
+	@$(SIMULATION) $(or $(SEEDS),100000)
+
+# ---- integration and end to end: the program itself on real servers, in Python (tests/rig)
+MOCKBROKER := $(BUILD)/tests/rig/mockbroker
+PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q
+
+$(MOCKBROKER): $(BUILD)/tests/rig/mockbroker.o
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: check-integration
+check-integration: all $(MOCKBROKER)
+	@$(PYTEST) integration $(PYTEST_ARGS)
+
+.PHONY: check-e2e
+check-e2e: all kafka-jars
+	@$(PYTEST) e2e $(PYTEST_ARGS)
+
+.PHONY: kafka-jars
+kafka-jars:
+	@cd tests && $(PYTHON) -B -m rig.kafka
+
+.PHONY: check-race
+check-race:
+	@$(PYTEST) race $(PYTEST_ARGS)
+
+# ---- all of them
+.PHONY: check
+check: deps
+	+@tests/run-check $(SUITES)
+
+.PHONY: sanitize
+sanitize:
+	+@$(MAKE) BUILD=$(BUILD)/sanitize CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all' SEEDS=$(or $(SEEDS),200) \
+		check-unit check-simulation
+
+# ---- to look at and to use
+.PHONY: demo
+demo:
+	@tools/deps build demo
+	+@$(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) all
+	@cd tests && BUILD=$(abspath $(BUILD)) KEEP=$(KEEP) $(PYTHON) -B -m demo
+
+.PHONY: install
+install: all
+	install -D -m 755 $(BUILD)/outboxd $(DESTDIR)$(PREFIX)/bin/outboxd
+	install -D -m 644 conf/outboxd.yaml $(DESTDIR)$(PREFIX)/share/doc/outboxd/examples/outboxd.yaml
+	$(foreach page,$(wildcard docs/man/*.[158]),install -D -m 644 $(page) \
+		$(DESTDIR)$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page));)
+
 # ---- style
 C_FILES = $(shell find src tests -name '*.[ch]')
 
 .PHONY: format
 format:
 	clang-format -i $(C_FILES)
+
+.PHONY: lint
+lint:
+	@$(PYTHON) -B tests/lint/lint.py
+	@$(PYTEST) lint
 
 .PHONY: clean
 clean:

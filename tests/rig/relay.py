@@ -19,9 +19,14 @@ LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
+def build():
+    """The folder that make builds in; make says which, when it runs the tests."""
+    return ROOT / os.environ.get("BUILD", "build")
+
+
 def binary():
     """$OUTBOXD, or what make has built."""
-    return pathlib.Path(os.environ.get("OUTBOXD") or ROOT / os.environ.get("BUILD", "build") / "outboxd")
+    return pathlib.Path(os.environ.get("OUTBOXD") or build() / "outboxd")
 
 
 def unescaped(text):
