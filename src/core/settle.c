@@ -1,0 +1,116 @@
+#include "core/settle.h"
+
+#include "base/mem.h"
+#include "core/pgarray.h"
+
+#include <string.h>
+
+struct settle {
+	struct pgarray ids, leases, states, delays, backs, errors, owners;
+	struct buf error;
+};
+
+struct settle *settle_new(void)
+{
+	return MEM_NEW(struct settle);
+}
+
+void settle_free(struct settle *settle)
+{
+	if (settle == NULL)
+		return;
+	pgarray_free(&settle->ids);
+	pgarray_free(&settle->leases);
+	pgarray_free(&settle->states);
+	pgarray_free(&settle->delays);
+	pgarray_free(&settle->backs);
+	pgarray_free(&settle->errors);
+	pgarray_free(&settle->owners);
+	buf_free(&settle->error);
+	mem_free(settle);
+}
+
+void settle_begin(struct settle *settle)
+{
+	pgarray_begin(&settle->ids, PGOID_TEXT);
+	pgarray_begin(&settle->leases, PGOID_TIMESTAMPTZ);
+	pgarray_begin(&settle->states, PGOID_TEXT);
+	pgarray_begin(&settle->delays, PGOID_INTERVAL);
+	pgarray_begin(&settle->backs, PGOID_INT4);
+	pgarray_begin(&settle->errors, PGOID_TEXT);
+	pgarray_begin(&settle->owners, PGOID_TEXT);
+}
+
+/* Bytes of the UTF-8 character at text, or 0 when it is not a valid one (overlong and surrogates included). */
+static size_t utf8_length(const unsigned char *text)
+{
+	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+	uint32_t code;
+	size_t len, i;
+
+	if (text[0] < 0x80)
+		return 1;
+	if (text[0] >= 0xc2 && text[0] <= 0xdf)
+		len = 2;
+	else if ((text[0] & 0xf0) == 0xe0)
+		len = 3;
+	else if (text[0] >= 0xf0 && text[0] <= 0xf4)
+		len = 4;
+	else
+		return 0;
+	code = text[0] & (0x7fu >> len);
+	for (i = 1; i < len; i++) {
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (text[i] & 0x3f);
+	}
+	if (code < smallest[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+		return 0;
+	return len;
+}
+
+void settle_clean_text(struct buf *out, const char *text, size_t limit)
+{
+	const char *at = text;
+	size_t len, used = 0;
+
+	while (*at != '\0') {
+		len = utf8_length((const unsigned char *)at);
+		if (used + (len > 0 ? len : 1) > limit)
+			break;
+		if (len > 0)
+			buf_add(out, at, len);
+		else
+			buf_add_char(out, '?');
+		used += len > 0 ? len : 1;
+		at += len > 0 ? len : 1;
+	}
+}
+
+void settle_add(struct settle *settle, const struct settle_row *row)
+{
+	pgarray_add_bytes(&settle->ids, row->id);
+	pgarray_add_bytes(&settle->leases, row->lease);
+	pgarray_add_bytes(&settle->states, slice_of(row->state));
+	pgarray_add_interval_us(&settle->delays, row->delay_us);
+	pgarray_add_int4(&settle->backs, row->give_back ? 1 : 0);
+	pgarray_add_bytes(&settle->owners, slice_of(row->owner));
+	if (row->error == NULL) {
+		pgarray_add_bytes(&settle->errors, SLICE_NULL);
+		return;
+	}
+	buf_clear(&settle->error);
+	settle_clean_text(&settle->error, row->error, SETTLE_ERROR_BYTES);
+	pgarray_add_bytes(&settle->errors, (struct slice){buf_text(&settle->error), settle->error.len});
+}
+
+void settle_values(struct settle *settle, struct slice values[SQL_PARAMS])
+{
+	values[SQL_P_IDS] = pgarray_end(&settle->ids);
+	values[SQL_P_LEASES] = pgarray_end(&settle->leases);
+	values[SQL_P_STATES] = pgarray_end(&settle->states);
+	values[SQL_P_DELAYS] = pgarray_end(&settle->delays);
+	values[SQL_P_BACKS] = pgarray_end(&settle->backs);
+	values[SQL_P_ERRORS] = pgarray_end(&settle->errors);
+	values[SQL_P_OWNERS] = pgarray_end(&settle->owners);
+}

@@ -1,0 +1,57 @@
+#include "relay/batch.h"
+
+#include "base/mem.h"
+#include "core/pgarray.h"
+#include "io/db.h"
+
+static void init_row(struct row *row, struct batch *batch, int index)
+{
+	row->batch = batch;
+	row->index = index;
+	row->id = batch_cell(row, SQL_C_ID);
+	row->attempts = pg_get_int4(batch_cell(row, SQL_C_ATTEMPTS));
+	row->max_attempts = pg_get_int4(batch_cell(row, SQL_C_MAX_ATTEMPTS));
+	row->bytes = batch_cell(row, SQL_C_PAYLOAD).len + batch_cell(row, SQL_C_HEADERS).len;
+}
+
+struct batch *batch_new(struct source *source, struct db_result *result, int n_rows, int64_t claimed_us,
+			int64_t lease_us, const char *owner)
+{
+	struct batch *batch = mem_new(1, sizeof(*batch) + (size_t)n_rows * sizeof(struct row));
+	int i;
+
+	batch->result = result;
+	batch->source = source;
+	batch->claimed_us = claimed_us;
+	batch->lease_end_us = claimed_us + lease_us;
+	batch->owner = mem_copy_string(owner);
+	batch->live = (size_t)n_rows;
+	for (i = 0; i < n_rows; i++)
+		init_row(&batch->rows[i], batch, i);
+	return batch;
+}
+
+struct slice batch_cell(const struct row *row, int column)
+{
+	return db_result_cell(row->batch->result, row->index, column);
+}
+
+struct slice batch_order_value(const struct row *row)
+{
+	struct slice value = batch_cell(row, SQL_C_ORDER);
+
+	return value.bytes != NULL ? value : row->id;
+}
+
+void batch_free_row(struct row *row)
+{
+	struct batch *batch = row->batch;
+
+	mem_free(row->answer.text);
+	mem_free(row->error);
+	if (--batch->live > 0)
+		return;
+	db_result_free(batch->result);
+	mem_free(batch->owner);
+	mem_free(batch);
+}

@@ -1,0 +1,106 @@
+/* batch: the rows of one claim. A batch owns the database's result; rows point into it, and Kafka borrows their payloads
+ * until it answers, so nothing is copied. A batch is freed with the last of its rows.
+ *
+ * A row is in exactly one stage, and a stage is a list; a count is that list's length:
+ *
+ *   claim reply -> WAITING -> QUEUED -> IN_FLIGHT -> ANSWERED -> UNSETTLED -> SETTLING -> gone
+ *                                \-> HELD           \-> TRIAL
+ */
+#ifndef OUTBOXD_RELAY_BATCH_H
+#define OUTBOXD_RELAY_BATCH_H
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "core/sql.h"
+#include "core/verdict.h"
+
+#include <stdint.h>
+
+struct db_result;
+struct key;
+struct source;
+struct topic;
+
+enum row_stage {
+	STAGE_WAITING,	 /* an older row of its key, or its own older self, has no verdict yet */
+	STAGE_QUEUED,	 /* to be published next */
+	STAGE_HELD,	 /* its topic is held while condemned rows are tried alone */
+	STAGE_TRIAL,	 /* its record was condemned with a whole batch: to be published alone */
+	STAGE_IN_FLIGHT, /* handed to Kafka */
+	STAGE_ANSWERED,	 /* Kafka has answered; the next pass draws the conclusion */
+	STAGE_UNSETTLED, /* its outcome waits to be written */
+	STAGE_SETTLING	 /* its outcome was sent to the database */
+};
+#define ROW_STAGES (STAGE_SETTLING + 1)
+
+/* What is to be written about a row. */
+enum outcome {
+	OUTCOME_SENT,
+	OUTCOME_RETRY,	/* pending again after a delay */
+	OUTCOME_FAILED, /* given up, with a reason */
+	OUTCOME_RELEASED /* pending again, and the attempt is given back */
+};
+#define OUTCOMES (OUTCOME_RELEASED + 1)
+
+struct row_answer {
+	enum verdict verdict;
+	enum fault fault;
+	bool possibly_written, timed_out, replaced;
+	const char *name; /* static */
+	char *text;	  /* owned; NULL when ok */
+};
+
+struct row {
+	struct list_node stage_node; /* in the source's list of its stage */
+	struct list_node key_node;   /* in its key's FIFO, until it has an outcome */
+	UT_hash_handle hh;	     /* by id: the newest of that id */
+	enum row_stage stage;
+	struct batch *batch;
+	int index; /* in the batch's result */
+	struct slice id;
+	struct key *key;     /* NULL: no key, or no key order */
+	struct topic *topic; /* NULL until it was composed */
+	struct row *elder, *younger; /* the same row from an earlier and a later claim, both in memory */
+	bool newest;	     /* stands in the hash of ids */
+	bool awaits_elder;   /* its elder has no verdict yet: that one decides whether this one is sent at all */
+	int32_t attempts, max_attempts;
+	size_t bytes;	      /* what it counts against max_in_flight_bytes */
+	uint64_t publication; /* the topic's count of publications at its own */
+	bool first_in_topic;  /* nothing of its topic was in flight when it was published */
+	bool trial;	      /* published alone, after it was condemned with others */
+	struct row_answer answer;
+	enum outcome outcome; /* valid from UNSETTLED on */
+	int64_t outcome_us;
+	int64_t delay_us;
+	bool give_back;
+	char *error;	   /* owned; NULL: keep what the row has */
+	bool resent;	   /* a settle of it was sent before and its answer was lost */
+	bool settled;	   /* the database has changed it */
+	int refusals;	   /* how often the database refused its settle for its data when it was alone */
+};
+
+struct batch {
+	struct db_result *result;
+	struct source *source;
+	int64_t claimed_us;    /* when the claim was sent: its lease cannot have begun before */
+	int64_t lease_end_us;  /* claimed_us + lease */
+	char *owner;	       /* the owner's name the claim was sent with */
+	size_t live;	       /* rows not yet freed */
+	struct row rows[];
+};
+
+/* Makes rows of a claim's result, which it takes. n_rows of them, from result row 0. */
+struct batch *batch_new(struct source *source, struct db_result *result, int n_rows, int64_t claimed_us,
+			int64_t lease_us, const char *owner);
+
+/* The row's cell by enum sql_claim_column, or a template's column behind them. */
+struct slice batch_cell(const struct row *row, int column);
+
+/* The value of the order column, by default the id. */
+struct slice batch_order_value(const struct row *row);
+
+/* Frees what the row owns, and its batch when it was the last. It must stand in no list and no hash any more. */
+void batch_free_row(struct row *row);
+
+#endif

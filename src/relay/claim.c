@@ -1,0 +1,285 @@
+/* Claims: their parameters, where they start, and rows entering memory. */
+#include "relay/private.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Unique to one start of one process, and changed whenever the answer to a claim was lost: the rows of that claim are held
+ * by nobody's memory, so they must count as foreign until their lease ends. */
+void claim_name_owner(struct source *source)
+{
+	snprintf(source->owner, sizeof(source->owner), "%s-%08" PRIx32 "-%" PRIu32, source->env.owner,
+		 (uint32_t)(source->env.seed ^ source->env.seed >> 32), source->owner_changes++);
+}
+
+/* ---- parameters ---- */
+
+/* Parameters in PostgreSQL's binary format; the struct must live until the request is sent. */
+struct claim_values {
+	char max_attempts[4], limit[4], share[4], max_bytes[8], lease[16], park[16];
+};
+
+static struct slice put_int4(char bytes[4], int64_t value)
+{
+	uint32_t big_endian = htobe32((uint32_t)(int32_t)value);
+
+	memcpy(bytes, &big_endian, 4);
+	return (struct slice){bytes, 4};
+}
+
+static struct slice put_int8(char bytes[8], int64_t value)
+{
+	uint64_t big_endian = htobe64((uint64_t)value);
+
+	memcpy(bytes, &big_endian, 8);
+	return (struct slice){bytes, 8};
+}
+
+/* Microseconds, then no days and no months. */
+static struct slice put_interval(char bytes[16], int64_t microseconds)
+{
+	memset(bytes, 0, 16);
+	put_int8(bytes, microseconds);
+	return (struct slice){bytes, 16};
+}
+
+static void fill_values(struct source *source, struct claim_values *memory, struct slice values[SQL_PARAMS])
+{
+	const struct config_source *config = source->config;
+	int64_t room = config->max_in_flight_bytes - (int64_t)source->bytes;
+
+	values[SQL_P_MAX_ATTEMPTS] = put_int4(memory->max_attempts, config->retry.max_attempts);
+	values[SQL_P_LIMIT] = put_int4(memory->limit, source->claim.limit);
+	values[SQL_P_MAX_BYTES] = put_int8(memory->max_bytes, room > 1 ? room : 1);
+	values[SQL_P_OWNER] = slice_of(source->owner);
+	values[SQL_P_SHARE] = put_int4(memory->share, (int64_t)source->keys.share);
+	values[SQL_P_LEASE] = put_interval(memory->lease, config->lease_us);
+	values[SQL_P_PARK_MAX] = put_interval(memory->park, PARK_MAX_US);
+	values[SQL_P_FAR_DUE] = (struct slice){source->claim.far_due, sizeof(source->claim.far_due)};
+	values[SQL_P_FAR_ID] = (struct slice){source->claim.far_id, source->claim.far_id_len};
+	keys_hot(&source->keys, &source->hot_names, &source->hot_held);
+	values[SQL_P_HOT_KEYS] = pgarray_end(&source->hot_names);
+	values[SQL_P_HOT_HELD] = pgarray_end(&source->hot_held);
+}
+
+bool claim_start(struct source *source, enum sched_job job, size_t room)
+{
+	struct claim_position *claim = &source->claim;
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+	enum sql_kind kind = SQL_SUSPECT;
+	struct claim_values memory;
+	int64_t limit = source->config->batch;
+
+	if (job == SCHED_CLAIM)
+		kind = claim->far ? SQL_CLAIM_FAR : SQL_CLAIM;
+	if (limit > (int64_t)room)
+		limit = (int64_t)room;
+	/* A cluster that was just away is tried with one row. */
+	if (claim->limit_one || source->cluster.state != BREAKER_CLOSED)
+		limit = 1;
+	claim->limit = (int)limit;
+	fill_values(source, &memory, values);
+	if (!jobs_submit(source, job, sql_statement(source->sql, kind), values))
+		return false;
+	claim->number++;
+	claim->woken = false;
+	claim->sent_far = kind == SQL_CLAIM_FAR;
+	return true;
+}
+
+/* ---- rows enter ---- */
+
+static void count_taken(struct row *row)
+{
+	struct source *source = row->batch->source;
+	int32_t taken = pg_get_int4(batch_cell(row, SQL_C_TAKEN));
+
+	if (taken == 0)
+		return;
+	source->stats.lease_expired->value++;
+	if (taken == 1)
+		source->stats.duplicate_lease->value++;
+	else
+		source->stats.duplicate_crash->value++;
+	LOG_LIMITED(LOG_WARN, "lease_expired", source->config->name, log_str("source", source->config->name),
+		    log_bytes("id", row->id.bytes, row->id.len), log_str("owner", taken == 1 ? "self" : "other"),
+		    log_int("attempts", row->attempts));
+}
+
+/* An older self of the row may still be in memory: its lease ran out, or somebody set it pending by hand. */
+static void link_selves(struct source *source, struct row *row)
+{
+	struct row *elder;
+
+	HASH_FIND(hh, source->ids, row->id.bytes, row->id.len, elder);
+	if (elder != NULL) {
+		HASH_DEL(source->ids, elder);
+		elder->newest = false;
+		elder->younger = row;
+		row->elder = elder;
+		row->awaits_elder = elder->stage < STAGE_UNSETTLED;
+	}
+	HASH_ADD_KEYPTR(hh, source->ids, row->id.bytes, row->id.len, row);
+	row->newest = true;
+}
+
+static bool delivered_before(const struct row *row)
+{
+	return row->elder != NULL && row->elder->stage >= STAGE_UNSETTLED && row->elder->outcome == OUTCOME_SENT;
+}
+
+static void place_in_key(struct source *source, struct row *row)
+{
+	struct row *first, *demoted;
+
+	keys_enter(&source->keys, row, &first, &demoted);
+	if (demoted != NULL)
+		source_move_row(demoted, STAGE_WAITING);
+	if (first != NULL && !first->awaits_elder)
+		source_move_row(first, STAGE_QUEUED);
+}
+
+static void enter_row(struct source *source, struct row *row)
+{
+	struct slice key = batch_cell(row, SQL_C_KEY);
+
+	row->stage = STAGE_WAITING;
+	list_append(&source->stages[STAGE_WAITING], &row->stage_node);
+	source->rows++;
+	source->bytes += row->bytes;
+	count_taken(row);
+	link_selves(source, row);
+	if (source->config->ordering == ORDERING_KEY && key.bytes != NULL) {
+		row->key = keys_hold(&source->keys, key);
+		place_in_key(source, row);
+	} else if (!row->awaits_elder) {
+		source_move_row(row, STAGE_QUEUED);
+	}
+	if (delivered_before(row))
+		outcome_set(row, OUTCOME_SENT, 0, NULL);
+	else if ((row->key != NULL && row->key->broken) || source->state != SOURCE_RUNNING)
+		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+}
+
+/* ---- the answer ---- */
+
+static int64_t tail_number(const struct db_result *result, int column)
+{
+	return pg_get_int8(db_result_cell(result, 0, column));
+}
+
+static void remember_position(struct claim_position *claim, const struct db_result *result)
+{
+	struct slice due = db_result_cell(result, 0, SQL_C_LAST_DUE), id = db_result_cell(result, 0, SQL_C_LAST_ID);
+
+	claim->far_known = due.len == sizeof(claim->far_due) && id.bytes != NULL && id.len <= sizeof(claim->far_id);
+	if (!claim->far_known)
+		return;
+	memcpy(claim->far_due, due.bytes, due.len);
+	memcpy(claim->far_id, id.bytes, id.len);
+	claim->far_id_len = id.len;
+}
+
+/* Claims start at the beginning of the due range, where what was just freed lies. Only when the beginning is full of rows
+ * that cannot be taken does the next go on from the far position, until that has come to the end. */
+static void choose_start(struct source *source, const struct db_result *result, bool idle)
+{
+	struct claim_position *claim = &source->claim;
+	int64_t candidates = tail_number(result, SQL_C_CANDIDATES);
+	bool full = candidates >= claim->limit;
+	bool stuck = full && tail_number(result, SQL_C_FREE) < (candidates + 3) / 4 &&
+		     tail_number(result, SQL_C_PARKED) == 0;
+
+	if (claim->sent_far) {
+		claim->far_known = false;
+		if (full)
+			remember_position(claim, result);
+		/* Nothing came of it: straight on, else have another look at the beginning. */
+		claim->far = claim->far_known && idle;
+		return;
+	}
+	if (stuck && !claim->far_known)
+		remember_position(claim, result);
+	claim->far = stuck && claim->far_known;
+}
+
+static void choose_due(struct source *source, bool idle)
+{
+	int64_t *due = &source->due_us[SCHED_CLAIM];
+
+	if (!idle || source->claim.far || source->claim.woken)
+		*due = source->now_us;
+	else
+		*due = source->now_us + source->config->poll_us;
+}
+
+static void enter_rows(struct source *source, struct job *job)
+{
+	struct db_result *result = job->result;
+	struct batch *batch;
+	int n = db_result_rows(result), i;
+
+	if (n == 0 || db_result_cell(result, 0, SQL_C_ID).bytes == NULL)
+		return;
+	job->result = NULL;
+	batch = batch_new(source, result, n, job->sent_us, source->config->lease_us, source->owner);
+	/* A row may leave at once; the batch must outlive the loop. */
+	batch->live++;
+	source->stats.claimed->value += n;
+	for (i = 0; i < n; i++)
+		enter_row(source, &batch->rows[i]);
+	batch_release(batch);
+}
+
+static void claim_done(struct source *source, struct job *job, bool suspect)
+{
+	const struct db_result *result = job->result;
+	int64_t claimed = db_result_cell(result, 0, SQL_C_ID).bytes == NULL ? 0 : db_result_rows(result);
+	bool idle = claimed == 0 && tail_number(result, SQL_C_PARKED) == 0 && tail_number(result, SQL_C_PULLED) == 0;
+
+	source->claim.limit_one = false;
+	if (suspect) {
+		source->suspect_held = claimed > 0;
+		source->due_us[SCHED_SUSPECT] = idle ? SCHED_NEVER : source->now_us;
+	} else {
+		source->claim.hindered = tail_number(result, SQL_C_CANDIDATES) > claimed;
+		choose_start(source, result, idle);
+		choose_due(source, idle);
+	}
+	enter_rows(source, job);
+}
+
+static void claim_failed(struct source *source, struct job *job, bool suspect)
+{
+	int64_t *due = &source->due_us[suspect ? SCHED_SUSPECT : SCHED_CLAIM];
+
+	/* A row changed between the statement's snapshot and its locks: nothing was claimed. */
+	if (strstr(job->message, SQL_RACED_MARK) != NULL) {
+		*due = source->now_us;
+		return;
+	}
+	*due = source->now_us + jobs_failed(source, job, "claim");
+	if (job->verdict == VERDICT_UNKNOWN)
+		claim_name_owner(source);
+	if (job->fault == SQL_DATA && !source->claim.limit_one) {
+		source->claim.limit_one = true;
+		*due = source->now_us;
+	}
+}
+
+void claim_answered(struct source *source, struct job *job, bool suspect)
+{
+	if (job->verdict == VERDICT_OK) {
+		job->failures = 0;
+		claim_done(source, job, suspect);
+	} else {
+		claim_failed(source, job, suspect);
+	}
+	keys_claim_answered(&source->keys, source->claim.number);
+}

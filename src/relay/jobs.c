@@ -1,0 +1,385 @@
+/* Starts jobs, and draws the conclusions of the small ones: inspect, expire, sweep, count. */
+#include "relay/private.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define STATEMENT_BACKOFF_US (100 * MS)
+#define STATEMENT_BACKOFF_MAX_US (10 * SECOND)
+#define SWEEP_LIMIT 10000 /* rows a sweep changes at most: then it goes on at once */
+
+/* ---- sending ---- */
+
+/* Only records: the next pass decides. */
+static void on_answer(void *context, struct db_answer *answer)
+{
+	struct job *job = context;
+
+	job->answered = true;
+	job->verdict = answer->verdict;
+	job->fault = answer->fault;
+	snprintf(job->sqlstate, sizeof(job->sqlstate), "%s", answer->sqlstate);
+	snprintf(job->message, sizeof(job->message), "%s", answer->message);
+	job->result = answer->result;
+	job->duration_us = answer->duration_us;
+}
+
+bool jobs_submit(struct source *source, int number, const struct sql_statement *statement,
+		 const struct slice values[SQL_PARAMS])
+{
+	struct job *job = &source->jobs[number];
+	struct slice ordered[SQL_PARAMS];
+	struct db_request request = {
+		.statement = statement, .values = ordered, .on_answer = on_answer, .context = job};
+	int i;
+
+	for (i = 0; i < statement->n_params; i++)
+		ordered[i] = values[statement->params[i]];
+	if (!dbpool_submit(source->env.pool, &request))
+		return false;
+	job->running = true;
+	job->sent_us = source->now_us;
+	return true;
+}
+
+/* ---- failing ---- */
+
+static void break_source(struct source *source, const char *why)
+{
+	snprintf(source->broken, sizeof(source->broken), "%s", why);
+	source->inspect_due_us = source->now_us + BROKEN_RETRY_US;
+	if (source->state == SOURCE_RUNNING || source->state == SOURCE_STARTING)
+		source_change_state(source, SOURCE_BROKEN, why);
+}
+
+static void log_failure(struct source *source, const struct job *job, const char *name)
+{
+	char class[100];
+
+	snprintf(class, sizeof(class), "%s %s %s", source->config->name, name, job->sqlstate);
+	LOG_LIMITED(LOG_WARN, "statement_failed", class, log_str("source", source->config->name),
+		    log_str("statement", name), log_str("verdict", verdict_name(job->verdict)),
+		    log_str("error", job->sqlstate), log_str("text", job->message));
+}
+
+int64_t jobs_failed(struct source *source, struct job *job, const char *name)
+{
+	char why[400];
+
+	log_failure(source, job, name);
+	if (job->failures < INT32_MAX)
+		job->failures++;
+	if (strcmp(job->sqlstate, "55P03") == 0)
+		source->stats.lock_timeouts->value++;
+	if (job->verdict == VERDICT_UNKNOWN || job->fault == SQL_CONNECTION) {
+		source->settle_first = true;
+		return STATEMENT_BACKOFF_US;
+	}
+	if (job->fault == SQL_SOURCE) {
+		snprintf(why, sizeof(why), "%s refused: %s (%s)", name, job->message, job->sqlstate);
+		break_source(source, why);
+		return BROKEN_RETRY_US;
+	}
+	return backoff_delay(STATEMENT_BACKOFF_US, 2, STATEMENT_BACKOFF_MAX_US, 0.2, job->failures, &source->random);
+}
+
+/* ---- inspect: what the catalog says of the table ---- */
+
+static void read_column(const struct db_result *result, int row, struct sql_column_facts *column)
+{
+	column->name = mem_copy_bytes(db_result_cell(result, row, 3).bytes, db_result_cell(result, row, 3).len);
+	column->type = mem_copy_bytes(db_result_cell(result, row, 4).bytes, db_result_cell(result, row, 4).len);
+	column->bytea = db_result_cell(result, row, 5).bytes[0] == 't';
+	column->not_null = db_result_cell(result, row, 6).bytes[0] == 't';
+	column->microseconds = db_result_cell(result, row, 7).bytes[0] == 't';
+}
+
+static struct sql *build_sql(struct source *source, const struct db_result *result, struct err *err)
+{
+	struct sql_table_facts facts = {.n_columns = (size_t)db_result_rows(result)};
+	struct sql_templates templates = route_templates(source->route);
+	struct sql_column_facts *columns = MEM_NEW_ARRAY(facts.n_columns, struct sql_column_facts);
+	struct slice schema = db_result_cell(result, 0, 0), name = db_result_cell(result, 0, 1);
+	char *schema_text = mem_copy_bytes(schema.bytes, schema.len), *name_text = mem_copy_bytes(name.bytes, name.len);
+	struct sql *sql;
+	size_t i;
+
+	facts.schema = schema_text;
+	facts.name = name_text;
+	facts.relkind = db_result_cell(result, 0, 2).bytes[0];
+	facts.has_key_index = db_result_cell(result, 0, 8).bytes[0] == 't';
+	facts.columns = columns;
+	for (i = 0; i < facts.n_columns; i++)
+		read_column(result, (int)i, &columns[i]);
+	sql = sql_new(source->config, &facts, &templates, err);
+	for (i = 0; i < facts.n_columns; i++) {
+		mem_free((char *)columns[i].name);
+		mem_free((char *)columns[i].type);
+	}
+	mem_free(columns);
+	mem_free(schema_text);
+	mem_free(name_text);
+	return sql;
+}
+
+static void start_running(struct source *source, struct sql *sql)
+{
+	sql_free(source->sql);
+	source->sql = sql;
+	source->keys.order = sql_order(sql);
+	source->broken[0] = '\0';
+	source->due_us[SCHED_SWEEP] = source->due_us[SCHED_COUNT] = source->now_us;
+	source->due_us[SCHED_CLAIM] = source->due_us[SCHED_SETTLE] = source->now_us;
+	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN)
+		source_change_state(source, SOURCE_RUNNING, "the table is as configured");
+}
+
+static void inspect_answered(struct source *source, struct job *job)
+{
+	char why[sizeof(struct err) + 100];
+	struct err err;
+	struct sql *sql;
+
+	source->inspect_due_us = source->now_us + SECOND;
+	if (job->verdict != VERDICT_OK) {
+		source->inspect_due_us = source->now_us + jobs_failed(source, job, "inspect");
+		return;
+	}
+	job->failures = 0;
+	if (db_result_rows(job->result) == 0) {
+		snprintf(why, sizeof(why), "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
+			 source->config->table, source->config->name);
+		break_source(source, why);
+		return;
+	}
+	sql = build_sql(source, job->result, &err);
+	if (sql == NULL)
+		break_source(source, err.text);
+	else
+		start_running(source, sql);
+}
+
+static bool start_inspect(struct source *source)
+{
+	const char *key = source->config->columns[COLUMN_KEY];
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+
+	values[SQL_P_TABLE] = slice_of(buf_text(&source->table));
+	values[SQL_P_KEY_COLUMN] = slice_of(key == NULL ? "" : key);
+	return jobs_submit(source, JOB_INSPECT, &sql_inspect, values);
+}
+
+/* ---- expire, sweep, count ---- */
+
+static void expire_answered(struct source *source, struct job *job)
+{
+	struct slice id;
+	int i;
+
+	source->due_us[SCHED_EXPIRE] = SCHED_NEVER;
+	if (job->verdict != VERDICT_OK) {
+		source->due_us[SCHED_EXPIRE] = source->now_us + jobs_failed(source, job, "expire");
+		return;
+	}
+	job->failures = 0;
+	for (i = 0; i < db_result_rows(job->result); i++) {
+		id = db_result_cell(job->result, i, 0);
+		source->stats.lease_expired->value++;
+		metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, "LEASE_EXPIRED")->value++;
+		LOG_LIMITED(LOG_ERROR, "row_failed", source->config->name, log_str("source", source->config->name),
+			    log_bytes("id", id.bytes, id.len), log_str("error", "LEASE_EXPIRED"));
+	}
+	if (db_result_rows(job->result) > 0)
+		source->due_us[SCHED_EXPIRE] = source->now_us;
+}
+
+static void sweep_answered(struct source *source, struct job *job)
+{
+	source->due_us[SCHED_SWEEP] = source->now_us + SWEEP_EVERY_US;
+	if (job->verdict != VERDICT_OK) {
+		source->due_us[SCHED_SWEEP] = source->now_us + jobs_failed(source, job, "sweep");
+		return;
+	}
+	job->failures = 0;
+	if (pg_get_int8(db_result_cell(job->result, 0, 0)) >= SWEEP_LIMIT)
+		source->due_us[SCHED_SWEEP] = source->now_us;
+	if (pg_get_int8(db_result_cell(job->result, 0, 0)) > 0)
+		source->due_us[SCHED_CLAIM] = source->now_us;
+}
+
+static void set_gauge(struct source *source, enum metric metric, const char *label, double value)
+{
+	metrics_series(source->env.metrics, metric, source->config->name, label)->value = value;
+}
+
+static void count_answered(struct source *source, struct job *job)
+{
+	static const struct {
+		const char *state;
+		int column;
+	} gauges[] = {{"pending", SQL_N_PENDING},
+		      {"parked", SQL_N_PARKED},
+		      {"in_flight", SQL_N_IN_FLIGHT},
+		      {"failed", SQL_N_FAILED},
+		      {"unknown", SQL_N_UNKNOWN}};
+	struct slice age;
+	size_t i;
+
+	source->due_us[SCHED_COUNT] = source->now_us + COUNT_EVERY_US;
+	if (job->verdict != VERDICT_OK) {
+		jobs_failed(source, job, "count");
+		return;
+	}
+	job->failures = 0;
+	for (i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
+		set_gauge(source, METRIC_ROWS, gauges[i].state,
+			  (double)pg_get_int8(db_result_cell(job->result, 0, gauges[i].column)));
+	age = db_result_cell(job->result, 0, SQL_N_OLDEST_US);
+	set_gauge(source, METRIC_OLDEST_PENDING_AGE, NULL, age.bytes == NULL ? 0 : (double)pg_get_int8(age) / 1e6);
+	set_gauge(source, METRIC_BLOCKED_KEYS, NULL,
+		  (double)pg_get_int8(db_result_cell(job->result, 0, SQL_N_BLOCKED_KEYS)));
+	source->counted_at_us = source->now_us;
+	if (pg_get_int8(db_result_cell(job->result, 0, SQL_N_EXHAUSTED)) > 0)
+		source->due_us[SCHED_EXPIRE] = source->now_us;
+	if (pg_get_int8(db_result_cell(job->result, 0, SQL_N_SUSPECTS)) > 0)
+		source->due_us[SCHED_SUSPECT] = source->now_us;
+}
+
+/* ---- answers ---- */
+
+static void conclude(struct source *source, int number, struct job *job)
+{
+	switch (number) {
+	case SCHED_SETTLE:
+		outcome_settle_answered(source, job);
+		break;
+	case SCHED_CLAIM:
+	case SCHED_SUSPECT:
+		claim_answered(source, job, number == SCHED_SUSPECT);
+		break;
+	case SCHED_EXPIRE:
+		expire_answered(source, job);
+		break;
+	case SCHED_SWEEP:
+		sweep_answered(source, job);
+		break;
+	case SCHED_COUNT:
+		count_answered(source, job);
+		break;
+	case JOB_INSPECT:
+		inspect_answered(source, job);
+		break;
+	}
+}
+
+static bool others_running(const struct source *source, int number)
+{
+	int i;
+
+	for (i = 0; i < JOBS; i++)
+		if (i != number && source->jobs[i].running)
+			return true;
+	return false;
+}
+
+void jobs_handle_answers(struct source *source)
+{
+	struct job *job;
+	int i;
+
+	for (i = 0; i < JOBS; i++) {
+		job = &source->jobs[i];
+		/* The statements under way are borrowed until their answers: new ones are built only when there are none. */
+		if (!job->answered || (i == JOB_INSPECT && others_running(source, i)))
+			continue;
+		job->running = job->answered = false;
+		metrics_observe(source->stats.transaction[i], (double)job->duration_us / 1e6);
+		conclude(source, i, job);
+		db_result_free(job->result);
+		job->result = NULL;
+	}
+}
+
+/* ---- starting ---- */
+
+static bool may_claim(const struct source *source)
+{
+	bool outcomes = !list_empty(&source->stages[STAGE_UNSETTLED]) || !list_empty(&source->stages[STAGE_SETTLING]);
+
+	return source->state == SOURCE_RUNNING && source->kafka_down_us == 0 &&
+	       breaker_would_pass(&source->cluster, source->now_us) && !(source->settle_first && outcomes) &&
+	       !source->suspect_held && (int64_t)source->bytes < source->config->max_in_flight_bytes;
+}
+
+static void gather_facts(const struct source *source, struct sched_facts *facts)
+{
+	const struct list *unsettled = &source->stages[STAGE_UNSETTLED];
+	size_t max = (size_t)source->config->max_in_flight;
+	int i;
+
+	*facts = (struct sched_facts){
+		.now_us = source->now_us,
+		.database = dbpool_free_slot(source->env.pool),
+		.claiming = may_claim(source),
+		.room = source->rows < max ? max - source->rows : 0,
+		.batch = (size_t)source->config->batch,
+		.max_in_flight = max,
+		.held = source->rows,
+		.outcomes = unsettled->length,
+		.busy = source->rows - unsettled->length - source->stages[STAGE_SETTLING].length,
+		.settle_at_once = source->state != SOURCE_RUNNING || source->settle_first,
+	};
+	for (i = 0; i < SCHED_JOBS; i++) {
+		facts->due_us[i] = source->due_us[i];
+		facts->running[i] = source->jobs[i].running;
+	}
+	if (!list_empty(unsettled))
+		facts->oldest_outcome_us = STAGE_ROW(list_first(unsettled))->outcome_us;
+}
+
+static bool start(struct source *source, enum sched_job job, size_t room)
+{
+	static const enum sql_kind kinds[SCHED_JOBS] = {
+		[SCHED_EXPIRE] = SQL_EXPIRE, [SCHED_SWEEP] = SQL_SWEEP, [SCHED_COUNT] = SQL_COUNT};
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+	char max_attempts[4];
+
+	if (job == SCHED_SETTLE)
+		return outcome_start_settle(source);
+	if (job == SCHED_CLAIM || job == SCHED_SUSPECT)
+		return claim_start(source, job, room);
+	values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(max_attempts, (int32_t)source->config->retry.max_attempts);
+	return jobs_submit(source, job, sql_statement(source->sql, kinds[job]), values);
+}
+
+/* Without its table's statements, or broken, a source only looks at the catalog and writes what outcomes it has. */
+static int64_t start_inspecting(struct source *source)
+{
+	if (source->jobs[JOB_INSPECT].running)
+		return SCHED_NEVER;
+	if (source->inspect_due_us > source->now_us)
+		return source->inspect_due_us;
+	return start_inspect(source) ? SCHED_NEVER : source->now_us + 10 * MS;
+}
+
+int64_t jobs_start(struct source *source)
+{
+	struct sched_facts facts;
+	struct sched_pick pick = {SCHED_NONE, SCHED_NEVER};
+	int64_t again = SCHED_NEVER;
+
+	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN)
+		again = start_inspecting(source);
+	if (source->sql == NULL || source->jobs[JOB_INSPECT].running)
+		return again;
+	do {
+		gather_facts(source, &facts);
+		pick = sched_pick(&facts);
+	} while (pick.job != SCHED_NONE && start(source, pick.job, facts.room));
+	if (source->settle_first && facts.outcomes == 0 && list_empty(&source->stages[STAGE_SETTLING]))
+		source->settle_first = false;
+	return pick.again_us < again ? pick.again_us : again;
+}

@@ -1,0 +1,146 @@
+#include "relay/keys.h"
+
+#include "base/mem.h"
+#include "core/order.h"
+
+#include <string.h>
+
+#define KEY_ROW(node) LIST_OWNER(node, struct row, key_node)
+
+void keys_init(struct keys *keys, size_t share)
+{
+	*keys = (struct keys){.share = share, .order = SQL_ORDER_ARRIVAL};
+	list_init(&keys->hot);
+	list_init(&keys->lingering);
+}
+
+static void free_key(struct keys *keys, struct key *key)
+{
+	HASH_DEL(keys->table, key);
+	mem_free(key);
+}
+
+void keys_free(struct keys *keys)
+{
+	struct key *key, *next;
+
+	HASH_ITER(hh, keys->table, key, next)
+		free_key(keys, key);
+}
+
+static void set_hot(struct keys *keys, struct key *key)
+{
+	bool hot = key->rows >= (keys->share + 1) / 2;
+
+	if (hot == key->hot)
+		return;
+	key->hot = hot;
+	if (hot)
+		list_append(&keys->hot, &key->hot_node);
+	else
+		list_remove(&keys->hot, &key->hot_node);
+}
+
+struct key *keys_hold(struct keys *keys, struct slice bytes)
+{
+	struct key *key;
+
+	HASH_FIND(hh, keys->table, bytes.bytes, bytes.len, key);
+	if (key == NULL) {
+		key = mem_new(1, sizeof(*key) + bytes.len);
+		list_init(&key->fifo);
+		key->len = bytes.len;
+		memcpy(key->bytes, bytes.bytes, bytes.len);
+		HASH_ADD_KEYPTR(hh, keys->table, key->bytes, key->len, key);
+	}
+	if (key->lingering) {
+		list_remove(&keys->lingering, &key->free_node);
+		key->lingering = false;
+	}
+	key->rows++;
+	set_hot(keys, key);
+	return key;
+}
+
+void keys_drop(struct keys *keys, struct key *key, uint64_t claim)
+{
+	key->rows--;
+	set_hot(keys, key);
+	if (key->rows > 0)
+		return;
+	if (!key->broken || claim == 0) {
+		free_key(keys, key);
+		return;
+	}
+	key->barrier = claim;
+	key->lingering = true;
+	list_append(&keys->lingering, &key->free_node);
+}
+
+void keys_claim_answered(struct keys *keys, uint64_t claim)
+{
+	struct list_node *node, *next;
+	struct key *key;
+
+	for (node = list_first(&keys->lingering); node != NULL; node = next) {
+		next = list_next(&keys->lingering, node);
+		key = LIST_OWNER(node, struct key, free_node);
+		if (key->barrier > claim)
+			continue;
+		list_remove(&keys->lingering, node);
+		free_key(keys, key);
+	}
+}
+
+/* A row that Kafka has, or had, keeps its place: what comes later stands behind it, also when it is older. */
+static bool movable(const struct row *row)
+{
+	return row->stage == STAGE_WAITING || row->stage == STAGE_QUEUED || row->stage == STAGE_HELD;
+}
+
+void keys_enter(struct keys *keys, struct row *row, struct row **first, struct row **demoted)
+{
+	struct list *fifo = &row->key->fifo;
+	struct list_node *place = list_last(fifo);
+	struct row *old_first = list_empty(fifo) ? NULL : KEY_ROW(list_first(fifo));
+
+	while (place != NULL && movable(KEY_ROW(place)) &&
+	       order_compare(keys->order, batch_order_value(KEY_ROW(place)), batch_order_value(row)) > 0)
+		place = list_prev(fifo, place);
+	list_insert_after(fifo, place, &row->key_node);
+	*first = place == NULL ? row : NULL;
+	*demoted = place == NULL && old_first != NULL && old_first->stage != STAGE_WAITING ? old_first : NULL;
+}
+
+struct row *keys_leave(struct row *row)
+{
+	struct list *fifo = &row->key->fifo;
+	struct row *first;
+
+	list_remove(fifo, &row->key_node);
+	if (list_empty(fifo))
+		return NULL;
+	first = KEY_ROW(list_first(fifo));
+	return first->stage == STAGE_WAITING ? first : NULL;
+}
+
+struct row *keys_behind(const struct row *row)
+{
+	struct list_node *node = list_next(&row->key->fifo, &row->key_node);
+
+	return node == NULL ? NULL : KEY_ROW(node);
+}
+
+void keys_hot(const struct keys *keys, struct pgarray *names, struct pgarray *held)
+{
+	struct list_node *node;
+	const struct key *key;
+
+	pgarray_begin(names, PGOID_TEXT);
+	pgarray_begin(held, PGOID_INT4);
+	for (node = list_first(&keys->hot); node != NULL; node = list_next(&keys->hot, node)) {
+		key = LIST_OWNER(node, struct key, hot_node);
+		pgarray_add_bytes(names, (struct slice){key->bytes, key->len});
+		pgarray_add_int4(held, (int32_t)key->rows);
+	}
+}

@@ -1,0 +1,302 @@
+/* A row's outcome, the settle that writes it, and rows leaving memory. */
+#include "relay/private.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/order.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- outcomes ---- */
+
+/* As the label of outboxd_settled_total. */
+const char *outcome_name(enum outcome outcome)
+{
+	static const char *const names[OUTCOMES] = {"sent", "retry", "failed", "released"};
+
+	return names[outcome];
+}
+
+static void record(struct row *row, enum outcome outcome, int64_t delay_us, const char *error)
+{
+	row->outcome = outcome;
+	row->outcome_us = row->batch->source->now_us;
+	row->delay_us = delay_us;
+	row->give_back = outcome == OUTCOME_RELEASED;
+	mem_free(row->error);
+	row->error = mem_copy_string(error);
+	publish_end_trial(row);
+	source_move_row(row, STAGE_UNSETTLED);
+}
+
+/* Rows behind one that was not delivered must not overtake it: they are given back in the same settle, and the key stays
+ * broken until the database has answered. */
+static void break_key(struct row *row)
+{
+	struct row *behind;
+
+	row->key->broken = true;
+	while ((behind = keys_behind(row)) != NULL) {
+		/* keys_enter puts nothing before a row that Kafka has. */
+		assert(behind->stage != STAGE_IN_FLIGHT && behind->stage != STAGE_ANSWERED);
+		keys_leave(behind);
+		behind->awaits_elder = false;
+		record(behind, OUTCOME_RELEASED, 0, NULL);
+	}
+}
+
+/* The same row was claimed again while its older self had no verdict. Delivered: it is settled under the new lease too, not
+ * sent again. Otherwise it is now the one to be sent (with a key, it has just been released with the rest). */
+static void resolve_younger(struct row *younger, enum outcome outcome)
+{
+	if (younger == NULL || !younger->awaits_elder)
+		return;
+	younger->awaits_elder = false;
+	if (outcome == OUTCOME_SENT)
+		outcome_set(younger, OUTCOME_SENT, 0, NULL);
+	else if (younger->key == NULL)
+		source_move_row(younger, STAGE_QUEUED);
+}
+
+void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error)
+{
+	struct row *first;
+
+	if (row->key != NULL && outcome != OUTCOME_SENT)
+		break_key(row);
+	first = row->key == NULL ? NULL : keys_leave(row);
+	record(row, outcome, delay_us, error);
+	resolve_younger(row->younger, outcome);
+	/* The younger self may have been that first row, and have its outcome already. */
+	if (first != NULL && first->stage == STAGE_WAITING && !first->awaits_elder)
+		source_move_row(first, STAGE_QUEUED);
+}
+
+void outcome_release_stage(struct source *source, enum row_stage stage)
+{
+	struct row *row;
+
+	while ((row = STAGE_FIRST(source, stage)) != NULL)
+		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+}
+
+/* ---- leaving memory ---- */
+
+/* The hash holds the newest row of an id, older selves stand behind it. */
+static void unlink_selves(struct source *source, struct row *row)
+{
+	if (row->newest)
+		HASH_DEL(source->ids, row);
+	if (row->newest && row->elder != NULL) {
+		row->elder->newest = true;
+		HASH_ADD_KEYPTR(hh, source->ids, row->elder->id.bytes, row->elder->id.len, row->elder);
+	}
+	if (row->elder != NULL)
+		row->elder->younger = row->younger;
+	if (row->younger != NULL)
+		row->younger->elder = row->elder;
+}
+
+static void remove_row(struct row *row)
+{
+	struct source *source = row->batch->source;
+
+	list_remove(&source->stages[row->stage], &row->stage_node);
+	source->rows--;
+	source->bytes -= row->bytes;
+	unlink_selves(source, row);
+	publish_forget_topic(row);
+	if (row->key != NULL)
+		keys_drop(&source->keys, row->key,
+			  source->jobs[SCHED_CLAIM].running || source->jobs[SCHED_SUSPECT].running ? source->claim.number
+												   : 0);
+	batch_free_row(row);
+}
+
+/* ---- the settle ---- */
+
+/* Ascending, so that all instances lock in the same order. */
+static int compare_rows(const void *a, const void *b, void *order)
+{
+	const struct row *const *left = a, *const *right = b;
+	const enum sql_order *by = order;
+
+	return order_compare(*by, batch_order_value(*left), batch_order_value(*right));
+}
+
+static enum row_state state_after(enum outcome outcome)
+{
+	switch (outcome) {
+	case OUTCOME_SENT:
+		return ROW_SENT;
+	case OUTCOME_FAILED:
+		return ROW_FAILED;
+	case OUTCOME_RETRY:
+	case OUTCOME_RELEASED:
+		return ROW_PENDING;
+	}
+	return ROW_PENDING;
+}
+
+static void add_row(struct source *source, const struct row *row)
+{
+	struct settle_row settle = {
+		.id = row->id,
+		.lease = batch_cell(row, SQL_C_LEASE),
+		.owner = row->batch->owner,
+		.state = source->config->states[state_after(row->outcome)],
+		.delay_us = row->delay_us,
+		.give_back = row->give_back,
+		.error = row->error,
+	};
+
+	settle_add(source->settle, &settle);
+}
+
+bool outcome_start_settle(struct source *source)
+{
+	struct list *unsettled = &source->stages[STAGE_UNSETTLED];
+	size_t n = unsettled->length < source->settle_limit ? unsettled->length : source->settle_limit, i;
+	struct row **rows = MEM_NEW_ARRAY(n, struct row *);
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+	struct list_node *node = list_first(unsettled);
+	bool sent;
+
+	for (i = 0; i < n; i++, node = list_next(unsettled, node))
+		rows[i] = STAGE_ROW(node);
+	qsort_r(rows, n, sizeof(rows[0]), compare_rows, &source->keys.order);
+	settle_begin(source->settle);
+	for (i = 0; i < n; i++)
+		add_row(source, rows[i]);
+	settle_values(source->settle, values);
+	sent = jobs_submit(source, SCHED_SETTLE, sql_statement(source->sql, SQL_SETTLE), values);
+	for (i = 0; sent && i < n; i++)
+		source_move_row(rows[i], STAGE_SETTLING);
+	mem_free(rows);
+	return sent;
+}
+
+/* The row of that id which is being settled: the newest, or an older self of it. Marks it as changed. */
+static void mark_settled(struct source *source, struct slice id)
+{
+	struct row *row;
+
+	HASH_FIND(hh, source->ids, id.bytes, id.len, row);
+	while (row != NULL && row->stage != STAGE_SETTLING)
+		row = row->elder;
+	if (row != NULL)
+		row->settled = true;
+}
+
+static void count_outcome(struct source *source, struct row *row)
+{
+	int64_t due = source->now_us + row->delay_us;
+
+	source->stats.settled[row->outcome]->value++;
+	if (row->outcome == OUTCOME_SENT)
+		return;
+	/* It will be due then, by the database's clock, which has just said now(). */
+	if (row->outcome != OUTCOME_FAILED && due < source->due_us[SCHED_CLAIM])
+		source->due_us[SCHED_CLAIM] = due;
+}
+
+static void count_fenced(struct source *source, const struct row *row)
+{
+	/* Its answer was lost the first time: most likely that settle had been committed. */
+	if (row->resent)
+		return;
+	source->stats.fenced->value++;
+	if (row->outcome == OUTCOME_SENT)
+		source->stats.duplicate_lease->value++;
+	LOG_LIMITED(LOG_WARN, "settle_fenced", source->config->name, log_str("source", source->config->name),
+		    log_bytes("id", row->id.bytes, row->id.len), log_str("outcome", outcome_name(row->outcome)),
+		    log_int("attempts", row->attempts));
+}
+
+static void settle_done(struct source *source, const struct db_result *result)
+{
+	struct row *row;
+	int i;
+
+	for (i = 0; i < db_result_rows(result); i++)
+		mark_settled(source, db_result_cell(result, i, 0));
+	while ((row = STAGE_FIRST(source, STAGE_SETTLING)) != NULL) {
+		if (row->settled)
+			count_outcome(source, row);
+		else
+			count_fenced(source, row);
+		remove_row(row);
+	}
+	/* What these rows held back may be free now. */
+	if (source->claim.hindered)
+		source->due_us[SCHED_CLAIM] = source->now_us;
+	source->settle_limit = source->settle_limit > SETTLE_ALL / 2 ? SETTLE_ALL : source->settle_limit * 2;
+	source->due_us[SCHED_SETTLE] = source->now_us;
+}
+
+/* Back in front of the list: they are older than what has come meanwhile. */
+static void settle_again(struct source *source, bool answer_lost)
+{
+	struct list *settling = &source->stages[STAGE_SETTLING];
+	struct row *row;
+
+	while (!list_empty(settling)) {
+		row = STAGE_ROW(list_last(settling));
+		row->resent = row->resent || answer_lost;
+		list_remove(settling, &row->stage_node);
+		list_insert_after(&source->stages[STAGE_UNSETTLED], NULL, &row->stage_node);
+		row->stage = STAGE_UNSETTLED;
+	}
+}
+
+/* The database refuses what is to be written about this one row: first without its text, then as failed, and then its
+ * lease has to end it. */
+static void settle_refused(struct source *source, struct job *job)
+{
+	struct row *row = STAGE_FIRST(source, STAGE_SETTLING);
+	char text[64];
+
+	LOG(LOG_ERROR, "settle_refused", log_str("source", source->config->name),
+	    log_bytes("id", row->id.bytes, row->id.len), log_str("outcome", outcome_name(row->outcome)),
+	    log_str("error", job->sqlstate), log_str("text", job->message));
+	row->refusals++;
+	if (row->refusals > 2) {
+		remove_row(row);
+		return;
+	}
+	mem_free(row->error);
+	row->error = NULL;
+	if (row->refusals == 2) {
+		snprintf(text, sizeof(text), "settle refused: %s", job->sqlstate);
+		row->outcome = OUTCOME_FAILED;
+		row->give_back = false;
+		row->error = mem_copy_string(text);
+	}
+	settle_again(source, false);
+}
+
+void outcome_settle_answered(struct source *source, struct job *job)
+{
+	size_t sent = source->stages[STAGE_SETTLING].length;
+
+	if (job->verdict == VERDICT_OK) {
+		job->failures = 0;
+		settle_done(source, job->result);
+		return;
+	}
+	source->due_us[SCHED_SETTLE] = source->now_us + jobs_failed(source, job, "settle");
+	if (job->verdict == VERDICT_UNKNOWN || job->fault != SQL_DATA) {
+		settle_again(source, job->verdict == VERDICT_UNKNOWN);
+		return;
+	}
+	source->due_us[SCHED_SETTLE] = source->now_us;
+	if (sent == 1) {
+		settle_refused(source, job);
+		return;
+	}
+	source->settle_limit = (sent + 1) / 2;
+	settle_again(source, false);
+}

@@ -1,0 +1,187 @@
+/* private: the source's own state, shared by the files of src/relay that together are the source.
+ *
+ *   source.c   states, the pass, what is asked from outside
+ *   jobs.c     starts jobs, and draws the conclusions of the small ones (inspect, expire, sweep, count)
+ *   claim.c    claims: parameters, where to start, rows entering memory
+ *   publish.c  rows to Kafka, Kafka's answers, topics
+ *   outcome.c  a row's outcome, the settle that writes it, rows leaving memory
+ *   keys.c     the order of rows of a key;  batch.c  rows and what they borrow
+ *
+ * Invariants (each is broken on purpose in tests/simulation, and noticed):
+ *  1. A row is published only after the claim that returned it was answered ok (its Sync arrived).
+ *  2. Each published row gets one verdict; each verdict becomes one outcome.
+ *  3. An outcome is forgotten only when its settle was answered; what the database refuses is counted as fenced.
+ *  4. Rows in memory = the sum of the stages' lists (asserted at the end of each pass).
+ *  5. A row changes in the table only by a statement that names the state and the lease it expects.
+ *  6. Nothing here blocks, sleeps or reads a clock.
+ *  7. No callback runs inside the call that started it: callbacks only record, the next pass decides.
+ *  8. With key order, at most one row of a key is in flight, and no older row of it is open anywhere else.
+ *  9. A row is handed to Kafka only while its lease outlasts the longest possible delivery. */
+#ifndef OUTBOXD_RELAY_PRIVATE_H
+#define OUTBOXD_RELAY_PRIVATE_H
+
+#include "core/breaker.h"
+#include "core/metrics.h"
+#include "core/route.h"
+#include "core/sched.h"
+#include "core/settle.h"
+#include "io/db.h"
+#include "io/kafka.h"
+#include "relay/batch.h"
+#include "relay/keys.h"
+#include "relay/source.h"
+
+#define MS 1000LL	/* microseconds */
+#define SECOND 1000000LL
+
+#define PARK_MAX_US (300 * SECOND)   /* the longest a row is parked behind a waiting head */
+#define SETTLE_MARGIN_US (2 * SECOND) /* a lease must outlast the delivery time-out by this much at hand-over */
+#define BROKEN_RETRY_US (10 * SECOND) /* a broken table is looked at again */
+#define COUNT_EVERY_US (5 * SECOND)
+#define SWEEP_EVERY_US (60 * SECOND)
+#define SETTLE_ALL SIZE_MAX
+#define TOPICS_MAX 1024 /* topics remembered; idle ones are forgotten beyond */
+/* A broker that comes back sooner gets what the library has queued, in order and without duplicates. */
+#define OUTAGE_GRACE_US (5 * SECOND)
+
+/* A statement under way, and its answer as the callback recorded it. */
+struct job {
+	struct source *source;
+	bool running, answered;
+	int64_t sent_us;
+	int32_t failures; /* in a row, for its own backoff */
+	enum verdict verdict;
+	enum sql_fault fault;
+	char sqlstate[6];
+	char message[300];
+	struct db_result *result; /* owned until the pass takes it */
+	int64_t duration_us;
+};
+#define JOB_INSPECT SCHED_JOBS /* not scheduled by sched: it comes before everything else */
+#define JOBS (SCHED_JOBS + 1)
+
+struct topic {
+	UT_hash_handle hh;
+	struct breaker breaker;
+	size_t in_flight;
+	size_t rows;	       /* that point here */
+	uint64_t publications; /* so far */
+	size_t trials;	       /* condemned rows that wait to be tried alone, or are; while there are any the topic is held */
+	char *error; /* why the breaker opened */
+	struct metric_series *delivered;
+	char name[];
+};
+
+struct source_stats {
+	struct metric_series *claimed, *settled[OUTCOMES], *lease_expired, *fenced, *lock_timeouts;
+	struct metric_series *duplicate_lease, *duplicate_crash, *duplicate_replaced, *duplicate_timed_out;
+	struct metric_histogram *commit_to_ack, *transaction[JOBS];
+};
+
+/* What is in the claim's way beside room: see claim.c. */
+struct claim_position {
+	bool far;	      /* the next claim goes on from the far position */
+	bool far_known;	      /* there is one */
+	char far_due[8];      /* timestamptz as received */
+	char far_id[512];     /* text */
+	size_t far_id_len;
+	bool limit_one;	      /* the last claim was refused for some row's data */
+	int limit;	      /* of the claim under way */
+	bool sent_far;	      /* the claim under way is a far one */
+	bool woken;	      /* NOTIFY came while it was under way */
+	bool hindered;	      /* the last claim met rows it could not take */
+	uint64_t number;      /* counts claims; the one under way */
+};
+
+struct source {
+	const struct config_source *config;
+	struct source_env env;
+	enum source_state state;
+	int64_t now_us; /* of the pass under way */
+
+	struct sql *sql;     /* NULL until the table was inspected */
+	struct route *route; /* NULL when the templates are wrong */
+	struct slice *cells; /* of the row being composed */
+	size_t n_cells;
+	struct buf table;    /* its quoted name */
+	char broken[512];    /* why it is not running */
+	struct buf health;   /* the reason last given */
+
+	struct job jobs[JOBS];
+	int64_t due_us[SCHED_JOBS];
+	int64_t inspect_due_us;
+	struct claim_position claim;
+	char owner[300];
+	uint32_t owner_changes;
+	bool settle_first;     /* an answer was lost: no claim before all outcomes are written */
+	bool suspect_held;     /* the row of a suspect claim is in memory: nothing else is claimed */
+	size_t settle_limit;   /* rows of the next settle: SETTLE_ALL, halved while the database refuses some row's data */
+	uint64_t pool_losses;  /* seen so far */
+	int64_t kafka_down_us; /* since when Kafka is away; 0 while it is up */
+	bool purged;	       /* what the library had queued was asked back in this outage */
+	bool abandoned;	       /* the drain's deadline has passed */
+
+	struct list stages[ROW_STAGES];
+	size_t rows, bytes; /* in memory */
+	struct row *ids;    /* newest row of each id */
+	struct keys keys;
+	struct topic *topics;
+	struct breaker cluster;
+	struct backoff_random random;
+
+	struct settle *settle;
+	struct pgarray hot_names, hot_held;
+	struct source_stats stats;
+	int64_t counted_at_us; /* 0: the gauges are empty */
+};
+
+#define STAGE_ROW(node) LIST_OWNER(node, struct row, stage_node)
+#define STAGE_FIRST(source, stage)                                                                                    \
+	(list_empty(&(source)->stages[stage]) ? NULL : STAGE_ROW(list_first(&(source)->stages[stage])))
+
+/* source.c: the only place where the source's state changes; logs from, to and why. */
+void source_change_state(struct source *source, enum source_state state, const char *why);
+/* Moves a row between the lists. */
+void source_move_row(struct row *row, enum row_stage stage);
+
+/* jobs.c */
+/* Sends a statement for the job with the values of its parameters (by enum sql_param). False: no connection is free. */
+bool jobs_submit(struct source *source, int job, const struct sql_statement *statement,
+		 const struct slice values[SQL_PARAMS]) must_check;
+/* Starts what sched_pick names, until it names nothing. Returns when to look again. */
+int64_t jobs_start(struct source *source);
+/* Draws the conclusions of all answers that have come. */
+void jobs_handle_answers(struct source *source);
+void jobs_init(struct source *source);
+/* What a failed statement means for the source: breaks it, holds claims, counts. Returns how long to wait before the same
+ * statement is sent again. */
+int64_t jobs_failed(struct source *source, struct job *job, const char *name);
+
+/* claim.c */
+bool claim_start(struct source *source, enum sql_kind kind, size_t room) must_check;
+void claim_answered(struct source *source, struct job *job, bool suspect);
+void claim_name_owner(struct source *source);
+
+/* outcome.c */
+const char *outcome_name(enum outcome outcome);
+/* Gives the row its outcome: it leaves its key's FIFO and waits to be settled. Its successor is queued when it was
+ * sent; else all rows behind it are released with it and the key is broken. error is copied (NULL: keep). */
+void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error);
+/* Releases with the attempt given back: all rows of a stage. */
+void outcome_release_stage(struct source *source, enum row_stage stage);
+bool outcome_start_settle(struct source *source) must_check;
+void outcome_settle_answered(struct source *source, struct job *job);
+
+/* publish.c */
+void publish_handle_answers(struct source *source);
+/* Hands rows over while Kafka accepts; false when it stopped for its budget and wants to go on at once. */
+bool publish_rows(struct source *source);
+/* Nothing can be published: gives back what was not handed over. */
+void publish_release_all(struct source *source);
+/* The row has an outcome: it is tried no more, and the last one of its topic lets the held rows go. */
+void publish_end_trial(struct row *row);
+/* The row leaves memory. */
+void publish_forget_topic(struct row *row);
+void publish_free_topics(struct source *source);
+
+#endif
