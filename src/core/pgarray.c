@@ -54,24 +54,21 @@ void pgarray_add_int4(struct pgarray *array, int32_t value)
 {
 	char bytes[4];
 
-	put_u32(bytes, (uint32_t)value);
-	pgarray_add_bytes(array, (struct slice){bytes, sizeof(bytes)});
+	pgarray_add_bytes(array, pg_put_int4(bytes, value));
 }
 
 void pgarray_add_int8(struct pgarray *array, int64_t value)
 {
 	char bytes[8];
 
-	put_u64(bytes, (uint64_t)value);
-	pgarray_add_bytes(array, (struct slice){bytes, sizeof(bytes)});
+	pgarray_add_bytes(array, pg_put_int8(bytes, value));
 }
 
 void pgarray_add_interval_us(struct pgarray *array, int64_t microseconds)
 {
-	char bytes[16] = {0}; /* int64 microseconds, int32 days, int32 months */
+	char bytes[16];
 
-	put_u64(bytes, (uint64_t)microseconds);
-	pgarray_add_bytes(array, (struct slice){bytes, sizeof(bytes)});
+	pgarray_add_bytes(array, pg_put_interval_us(bytes, microseconds));
 }
 
 struct slice pgarray_end(struct pgarray *array)
@@ -98,4 +95,23 @@ int32_t pg_get_int4(struct slice cell)
 int64_t pg_get_int8(struct slice cell)
 {
 	return (int64_t)((uint64_t)get_u32(cell.bytes) << 32 | get_u32(cell.bytes + 4));
+}
+
+struct slice pg_put_int4(char bytes[4], int32_t value)
+{
+	put_u32(bytes, (uint32_t)value);
+	return (struct slice){bytes, 4};
+}
+
+struct slice pg_put_int8(char bytes[8], int64_t value)
+{
+	put_u64(bytes, (uint64_t)value);
+	return (struct slice){bytes, 8};
+}
+
+struct slice pg_put_interval_us(char bytes[16], int64_t microseconds)
+{
+	put_u64(bytes, (uint64_t)microseconds);
+	put_u64(bytes + 8, 0); /* days, months */
+	return (struct slice){bytes, 16};
 }

@@ -29,6 +29,11 @@ void pgarray_add_interval_us(struct pgarray *array, int64_t microseconds);
 struct slice pgarray_end(struct pgarray *array);
 void pgarray_free(struct pgarray *array);
 
+/* Single values in binary format, written into the caller's bytes and borrowed from there. */
+struct slice pg_put_int4(char bytes[4], int32_t value);
+struct slice pg_put_int8(char bytes[8], int64_t value);
+struct slice pg_put_interval_us(char bytes[16], int64_t microseconds);
+
 /* Big-endian integers from binary results. */
 int32_t pg_get_int4(struct slice cell);
 int64_t pg_get_int8(struct slice cell);

@@ -10,12 +10,12 @@
 
 /* One row's outcome, as SQL_SETTLE takes it; all borrowed for the call of settle_add. */
 struct settle_row {
-	struct slice id, lease;	 /* as the claim returned them */
-	const char *owner;	 /* of the row's own claim */
-	const char *state;	 /* the table's label */
-	int64_t delay_us;	 /* 0: none */
-	bool give_back;		 /* the attempt */
-	const char *error;	 /* NULL: keep; made valid UTF-8 and cut to SETTLE_ERROR_BYTES */
+	struct slice id, lease; /* as the claim returned them */
+	const char *owner;	/* of the row's own claim */
+	const char *state;	/* the table's label */
+	int64_t delay_us;	/* 0: none */
+	bool give_back;		/* the attempt */
+	const char *error;	/* NULL: keep; made valid UTF-8 and cut to SETTLE_ERROR_BYTES */
 };
 
 #define SETTLE_ERROR_BYTES 2000

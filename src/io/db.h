@@ -19,7 +19,7 @@ struct db_result;
 
 int db_result_rows(const struct db_result *result);
 struct slice db_result_cell(const struct db_result *result, int row, int column); /* binary; SLICE_NULL: NULL */
-void db_result_free(struct db_result *result);
+void db_result_free(struct db_result *result); /* NULL is fine */
 
 struct db_answer {
 	enum verdict verdict; /* ok: committed. retry, reject: rolled back. unknown: connection lost meanwhile */

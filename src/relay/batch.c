@@ -43,15 +43,18 @@ struct slice batch_order_value(const struct row *row)
 	return value.bytes != NULL ? value : row->id;
 }
 
-void batch_free_row(struct row *row)
+void batch_release(struct batch *batch)
 {
-	struct batch *batch = row->batch;
-
-	mem_free(row->answer.text);
-	mem_free(row->error);
 	if (--batch->live > 0)
 		return;
 	db_result_free(batch->result);
 	mem_free(batch->owner);
 	mem_free(batch);
+}
+
+void batch_free_row(struct row *row)
+{
+	mem_free(row->answer.text);
+	mem_free(row->error);
+	batch_release(row->batch);
 }

@@ -37,8 +37,8 @@ enum row_stage {
 /* What is to be written about a row. */
 enum outcome {
 	OUTCOME_SENT,
-	OUTCOME_RETRY,	/* pending again after a delay */
-	OUTCOME_FAILED, /* given up, with a reason */
+	OUTCOME_RETRY,	 /* pending again after a delay */
+	OUTCOME_FAILED,	 /* given up, with a reason */
 	OUTCOME_RELEASED /* pending again, and the attempt is given back */
 };
 #define OUTCOMES (OUTCOME_RELEASED + 1)
@@ -59,11 +59,11 @@ struct row {
 	struct batch *batch;
 	int index; /* in the batch's result */
 	struct slice id;
-	struct key *key;     /* NULL: no key, or no key order */
-	struct topic *topic; /* NULL until it was composed */
+	struct key *key;	     /* NULL: no key, or no key order */
+	struct topic *topic;	     /* NULL until it was composed */
 	struct row *elder, *younger; /* the same row from an earlier and a later claim, both in memory */
-	bool newest;	     /* stands in the hash of ids */
-	bool awaits_elder;   /* its elder has no verdict yet: that one decides whether this one is sent at all */
+	bool newest;		     /* stands in the hash of ids */
+	bool awaits_elder; /* its elder has no verdict yet: that one decides whether this one is sent at all */
 	int32_t attempts, max_attempts;
 	size_t bytes;	      /* what it counts against max_in_flight_bytes */
 	uint64_t publication; /* the topic's count of publications at its own */
@@ -74,19 +74,19 @@ struct row {
 	int64_t outcome_us;
 	int64_t delay_us;
 	bool give_back;
-	char *error;	   /* owned; NULL: keep what the row has */
-	bool resent;	   /* a settle of it was sent before and its answer was lost */
-	bool settled;	   /* the database has changed it */
-	int refusals;	   /* how often the database refused its settle for its data when it was alone */
+	char *error;  /* owned; NULL: keep what the row has */
+	bool resent;  /* a settle of it was sent before and its answer was lost */
+	bool settled; /* the database has changed it */
+	int refusals; /* how often the database refused its settle for its data when it was alone */
 };
 
 struct batch {
 	struct db_result *result;
 	struct source *source;
-	int64_t claimed_us;    /* when the claim was sent: its lease cannot have begun before */
-	int64_t lease_end_us;  /* claimed_us + lease */
-	char *owner;	       /* the owner's name the claim was sent with */
-	size_t live;	       /* rows not yet freed */
+	int64_t claimed_us;   /* when the claim was sent: its lease cannot have begun before */
+	int64_t lease_end_us; /* claimed_us + lease */
+	char *owner;	      /* the owner's name the claim was sent with */
+	size_t live;	      /* rows not yet freed, and whoever is reading */
 	struct row rows[];
 };
 
@@ -100,7 +100,10 @@ struct slice batch_cell(const struct row *row, int column);
 /* The value of the order column, by default the id. */
 struct slice batch_order_value(const struct row *row);
 
-/* Frees what the row owns, and its batch when it was the last. It must stand in no list and no hash any more. */
+/* Frees the batch when nobody counts on it any more: each row counts once. */
+void batch_release(struct batch *batch);
+
+/* Frees what the row owns and releases its batch. It must stand in no list and no hash any more. */
 void batch_free_row(struct row *row);
 
 #endif

@@ -4,8 +4,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#include <assert.h>
-#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,42 +23,18 @@ struct claim_values {
 	char max_attempts[4], limit[4], share[4], max_bytes[8], lease[16], park[16];
 };
 
-static struct slice put_int4(char bytes[4], int64_t value)
-{
-	uint32_t big_endian = htobe32((uint32_t)(int32_t)value);
-
-	memcpy(bytes, &big_endian, 4);
-	return (struct slice){bytes, 4};
-}
-
-static struct slice put_int8(char bytes[8], int64_t value)
-{
-	uint64_t big_endian = htobe64((uint64_t)value);
-
-	memcpy(bytes, &big_endian, 8);
-	return (struct slice){bytes, 8};
-}
-
-/* Microseconds, then no days and no months. */
-static struct slice put_interval(char bytes[16], int64_t microseconds)
-{
-	memset(bytes, 0, 16);
-	put_int8(bytes, microseconds);
-	return (struct slice){bytes, 16};
-}
-
 static void fill_values(struct source *source, struct claim_values *memory, struct slice values[SQL_PARAMS])
 {
 	const struct config_source *config = source->config;
 	int64_t room = config->max_in_flight_bytes - (int64_t)source->bytes;
 
-	values[SQL_P_MAX_ATTEMPTS] = put_int4(memory->max_attempts, config->retry.max_attempts);
-	values[SQL_P_LIMIT] = put_int4(memory->limit, source->claim.limit);
-	values[SQL_P_MAX_BYTES] = put_int8(memory->max_bytes, room > 1 ? room : 1);
+	values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(memory->max_attempts, (int32_t)config->retry.max_attempts);
+	values[SQL_P_LIMIT] = pg_put_int4(memory->limit, source->claim.limit);
+	values[SQL_P_MAX_BYTES] = pg_put_int8(memory->max_bytes, room > 1 ? room : 1);
 	values[SQL_P_OWNER] = slice_of(source->owner);
-	values[SQL_P_SHARE] = put_int4(memory->share, (int64_t)source->keys.share);
-	values[SQL_P_LEASE] = put_interval(memory->lease, config->lease_us);
-	values[SQL_P_PARK_MAX] = put_interval(memory->park, PARK_MAX_US);
+	values[SQL_P_SHARE] = pg_put_int4(memory->share, (int32_t)source->keys.share);
+	values[SQL_P_LEASE] = pg_put_interval_us(memory->lease, config->lease_us);
+	values[SQL_P_PARK_MAX] = pg_put_interval_us(memory->park, PARK_MAX_US);
 	values[SQL_P_FAR_DUE] = (struct slice){source->claim.far_due, sizeof(source->claim.far_due)};
 	values[SQL_P_FAR_ID] = (struct slice){source->claim.far_id, source->claim.far_id_len};
 	keys_hot(&source->keys, &source->hot_names, &source->hot_held);
@@ -241,7 +215,8 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 {
 	const struct db_result *result = job->result;
 	int64_t claimed = db_result_cell(result, 0, SQL_C_ID).bytes == NULL ? 0 : db_result_rows(result);
-	bool idle = claimed == 0 && tail_number(result, SQL_C_PARKED) == 0 && tail_number(result, SQL_C_PULLED) == 0;
+	bool idle =
+		claimed == 0 && tail_number(result, SQL_C_PARKED) == 0 && tail_number(result, SQL_C_PULLED) == 0;
 
 	source->claim.limit_one = false;
 	if (suspect) {

@@ -83,7 +83,8 @@ int64_t jobs_failed(struct source *source, struct job *job, const char *name)
 		break_source(source, why);
 		return BROKEN_RETRY_US;
 	}
-	return backoff_delay(STATEMENT_BACKOFF_US, 2, STATEMENT_BACKOFF_MAX_US, 0.2, job->failures, &source->random);
+	return backoff_delay(STATEMENT_BACKOFF_US, 2, STATEMENT_BACKOFF_MAX_US, 0.2, job->failures,
+			     &source->random);
 }
 
 /* ---- inspect: what the catalog says of the table ---- */
@@ -103,7 +104,8 @@ static struct sql *build_sql(struct source *source, const struct db_result *resu
 	struct sql_templates templates = route_templates(source->route);
 	struct sql_column_facts *columns = MEM_NEW_ARRAY(facts.n_columns, struct sql_column_facts);
 	struct slice schema = db_result_cell(result, 0, 0), name = db_result_cell(result, 0, 1);
-	char *schema_text = mem_copy_bytes(schema.bytes, schema.len), *name_text = mem_copy_bytes(name.bytes, name.len);
+	char *schema_text = mem_copy_bytes(schema.bytes, schema.len),
+	     *name_text = mem_copy_bytes(name.bytes, name.len);
 	struct sql *sql;
 	size_t i;
 
@@ -150,7 +152,8 @@ static void inspect_answered(struct source *source, struct job *job)
 	}
 	job->failures = 0;
 	if (db_result_rows(job->result) == 0) {
-		snprintf(why, sizeof(why), "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
+		snprintf(why, sizeof(why),
+			 "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
 			 source->config->table, source->config->name);
 		break_source(source, why);
 		return;
@@ -307,10 +310,8 @@ void jobs_handle_answers(struct source *source)
 
 static bool may_claim(const struct source *source)
 {
-	bool outcomes = !list_empty(&source->stages[STAGE_UNSETTLED]) || !list_empty(&source->stages[STAGE_SETTLING]);
-
 	return source->state == SOURCE_RUNNING && source->kafka_down_us == 0 &&
-	       breaker_would_pass(&source->cluster, source->now_us) && !(source->settle_first && outcomes) &&
+	       breaker_would_pass(&source->cluster, source->now_us) && !source->settle_first &&
 	       !source->suspect_held && (int64_t)source->bytes < source->config->max_in_flight_bytes;
 }
 
@@ -333,7 +334,8 @@ static void gather_facts(const struct source *source, struct sched_facts *facts)
 		.settle_at_once = source->state != SOURCE_RUNNING || source->settle_first,
 	};
 	for (i = 0; i < SCHED_JOBS; i++) {
-		facts->due_us[i] = source->due_us[i];
+		facts->due_us[i] =
+			source->state == SOURCE_RUNNING || i == SCHED_SETTLE ? source->due_us[i] : SCHED_NEVER;
 		facts->running[i] = source->jobs[i].running;
 	}
 	if (!list_empty(unsettled))
@@ -375,11 +377,11 @@ int64_t jobs_start(struct source *source)
 		again = start_inspecting(source);
 	if (source->sql == NULL || source->jobs[JOB_INSPECT].running)
 		return again;
+	if (list_empty(&source->stages[STAGE_UNSETTLED]) && list_empty(&source->stages[STAGE_SETTLING]))
+		source->settle_first = false;
 	do {
 		gather_facts(source, &facts);
 		pick = sched_pick(&facts);
 	} while (pick.job != SCHED_NONE && start(source, pick.job, facts.room));
-	if (source->settle_first && facts.outcomes == 0 && list_empty(&source->stages[STAGE_SETTLING]))
-		source->settle_first = false;
 	return pick.again_us < again ? pick.again_us : again;
 }

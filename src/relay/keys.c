@@ -24,7 +24,7 @@ void keys_free(struct keys *keys)
 {
 	struct key *key, *next;
 
-	HASH_ITER(hh, keys->table, key, next)
+	HASH_ITER (hh, keys->table, key, next)
 		free_key(keys, key);
 }
 

@@ -16,10 +16,10 @@
 
 struct key {
 	UT_hash_handle hh;
-	struct list fifo;	   /* rows without an outcome, in order */
-	struct list_node hot_node; /* in keys.hot */
-	struct list_node free_node;/* in keys.lingering */
-	size_t rows;		   /* in memory, those with an outcome included */
+	struct list fifo;	    /* rows without an outcome, in order */
+	struct list_node hot_node;  /* in keys.hot */
+	struct list_node free_node; /* in keys.lingering */
+	size_t rows;		    /* in memory, those with an outcome included */
 	bool broken, hot, lingering;
 	uint64_t barrier; /* lingering: until the claim of this number was answered */
 	size_t len;

@@ -111,9 +111,20 @@ static void remove_row(struct row *row)
 	publish_forget_topic(row);
 	if (row->key != NULL)
 		keys_drop(&source->keys, row->key,
-			  source->jobs[SCHED_CLAIM].running || source->jobs[SCHED_SUSPECT].running ? source->claim.number
-												   : 0);
+			  source->jobs[SCHED_CLAIM].running || source->jobs[SCHED_SUSPECT].running
+				  ? source->claim.number
+				  : 0);
 	batch_free_row(row);
+}
+
+void outcome_forget(struct row *row)
+{
+	if (row->key != NULL)
+		break_key(row);
+	if (row->key != NULL)
+		keys_leave(row);
+	publish_end_trial(row);
+	remove_row(row);
 }
 
 /* ---- the settle ---- */

@@ -22,7 +22,9 @@
 
 #include "core/breaker.h"
 #include "core/metrics.h"
+#include "core/pgarray.h"
 #include "core/route.h"
+#include "core/rowstate.h"
 #include "core/sched.h"
 #include "core/settle.h"
 #include "io/db.h"
@@ -31,13 +33,14 @@
 #include "relay/keys.h"
 #include "relay/source.h"
 
-#define MS 1000LL	/* microseconds */
+#define MS 1000LL /* microseconds */
 #define SECOND 1000000LL
 
-#define PARK_MAX_US (300 * SECOND)   /* the longest a row is parked behind a waiting head */
+#define PARK_MAX_US (300 * SECOND)    /* the longest a row is parked behind a waiting head */
 #define SETTLE_MARGIN_US (2 * SECOND) /* a lease must outlast the delivery time-out by this much at hand-over */
 #define BROKEN_RETRY_US (10 * SECOND) /* a broken table is looked at again */
 #define COUNT_EVERY_US (5 * SECOND)
+#define COUNT_STALE_US (30 * SECOND) /* older gauges are not shown */
 #define SWEEP_EVERY_US (60 * SECOND)
 #define SETTLE_ALL SIZE_MAX
 #define TOPICS_MAX 1024 /* topics remembered; idle ones are forgotten beyond */
@@ -66,8 +69,8 @@ struct topic {
 	size_t in_flight;
 	size_t rows;	       /* that point here */
 	uint64_t publications; /* so far */
-	size_t trials;	       /* condemned rows that wait to be tried alone, or are; while there are any the topic is held */
-	char *error; /* why the breaker opened */
+	size_t trials; /* condemned rows that wait to be tried alone, or are; while there are any the topic is held */
+	char *error;   /* why the breaker opened */
 	struct metric_series *delivered;
 	char name[];
 };
@@ -80,17 +83,17 @@ struct source_stats {
 
 /* What is in the claim's way beside room: see claim.c. */
 struct claim_position {
-	bool far;	      /* the next claim goes on from the far position */
-	bool far_known;	      /* there is one */
-	char far_due[8];      /* timestamptz as received */
-	char far_id[512];     /* text */
+	bool far;	  /* the next claim goes on from the far position */
+	bool far_known;	  /* there is one */
+	char far_due[8];  /* timestamptz as received */
+	char far_id[512]; /* text */
 	size_t far_id_len;
-	bool limit_one;	      /* the last claim was refused for some row's data */
-	int limit;	      /* of the claim under way */
-	bool sent_far;	      /* the claim under way is a far one */
-	bool woken;	      /* NOTIFY came while it was under way */
-	bool hindered;	      /* the last claim met rows it could not take */
-	uint64_t number;      /* counts claims; the one under way */
+	bool limit_one;	 /* the last claim was refused for some row's data */
+	int limit;	 /* of the claim under way */
+	bool sent_far;	 /* the claim under way is a far one */
+	bool woken;	 /* NOTIFY came while it was under way */
+	bool hindered;	 /* the last claim met rows it could not take */
+	uint64_t number; /* counts claims; the one under way */
 };
 
 struct source {
@@ -103,9 +106,8 @@ struct source {
 	struct route *route; /* NULL when the templates are wrong */
 	struct slice *cells; /* of the row being composed */
 	size_t n_cells;
-	struct buf table;    /* its quoted name */
-	char broken[512];    /* why it is not running */
-	struct buf health;   /* the reason last given */
+	struct buf table; /* its quoted name */
+	char broken[512]; /* why it is not running */
 
 	struct job jobs[JOBS];
 	int64_t due_us[SCHED_JOBS];
@@ -113,9 +115,9 @@ struct source {
 	struct claim_position claim;
 	char owner[300];
 	uint32_t owner_changes;
-	bool settle_first;     /* an answer was lost: no claim before all outcomes are written */
-	bool suspect_held;     /* the row of a suspect claim is in memory: nothing else is claimed */
-	size_t settle_limit;   /* rows of the next settle: SETTLE_ALL, halved while the database refuses some row's data */
+	bool settle_first; /* an answer was lost: no claim before all outcomes are written */
+	bool suspect_held; /* the row of a suspect claim is in memory: nothing else is claimed */
+	size_t settle_limit; /* rows of the next settle: SETTLE_ALL, halved while the database refuses some row's data */
 	uint64_t pool_losses;  /* seen so far */
 	int64_t kafka_down_us; /* since when Kafka is away; 0 while it is up */
 	bool purged;	       /* what the library had queued was asked back in this outage */
@@ -136,7 +138,7 @@ struct source {
 };
 
 #define STAGE_ROW(node) LIST_OWNER(node, struct row, stage_node)
-#define STAGE_FIRST(source, stage)                                                                                    \
+#define STAGE_FIRST(source, stage) \
 	(list_empty(&(source)->stages[stage]) ? NULL : STAGE_ROW(list_first(&(source)->stages[stage])))
 
 /* source.c: the only place where the source's state changes; logs from, to and why. */
@@ -152,13 +154,13 @@ bool jobs_submit(struct source *source, int job, const struct sql_statement *sta
 int64_t jobs_start(struct source *source);
 /* Draws the conclusions of all answers that have come. */
 void jobs_handle_answers(struct source *source);
-void jobs_init(struct source *source);
 /* What a failed statement means for the source: breaks it, holds claims, counts. Returns how long to wait before the same
  * statement is sent again. */
 int64_t jobs_failed(struct source *source, struct job *job, const char *name);
 
 /* claim.c */
-bool claim_start(struct source *source, enum sql_kind kind, size_t room) must_check;
+/* Sends a claim (SCHED_CLAIM) or a suspect claim (SCHED_SUSPECT) for at most room rows. */
+bool claim_start(struct source *source, enum sched_job job, size_t room) must_check;
 void claim_answered(struct source *source, struct job *job, bool suspect);
 void claim_name_owner(struct source *source);
 
@@ -167,6 +169,8 @@ const char *outcome_name(enum outcome outcome);
 /* Gives the row its outcome: it leaves its key's FIFO and waits to be settled. Its successor is queued when it was
  * sent; else all rows behind it are released with it and the key is broken. error is copied (NULL: keep). */
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error);
+/* The row leaves memory without an outcome: its lease has to end. Rows behind it are released. */
+void outcome_forget(struct row *row);
 /* Releases with the attempt given back: all rows of a stage. */
 void outcome_release_stage(struct source *source, enum row_stage stage);
 bool outcome_start_settle(struct source *source) must_check;

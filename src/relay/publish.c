@@ -23,7 +23,7 @@ void publish_free_topics(struct source *source)
 {
 	struct topic *topic, *next;
 
-	HASH_ITER(hh, source->topics, topic, next)
+	HASH_ITER (hh, source->topics, topic, next)
 		free_topic(source, topic);
 }
 
@@ -32,7 +32,7 @@ static void forget_idle_topics(struct source *source)
 {
 	struct topic *topic, *next;
 
-	HASH_ITER(hh, source->topics, topic, next)
+	HASH_ITER (hh, source->topics, topic, next)
 		if (topic->rows == 0 && topic->breaker.state == BREAKER_CLOSED)
 			free_topic(source, topic);
 }
@@ -112,7 +112,8 @@ static bool lease_lasts(const struct row *row)
 {
 	const struct source *source = row->batch->source;
 
-	return source->now_us + source->config->kafka.message_timeout_us + SETTLE_MARGIN_US <= row->batch->lease_end_us;
+	return source->now_us + source->config->kafka.message_timeout_us + SETTLE_MARGIN_US <=
+	       row->batch->lease_end_us;
 }
 
 static bool compose(struct row *row, struct message *message)
@@ -389,6 +390,11 @@ static void conclude(struct row *row, bool refused)
 		return;
 	}
 	count_possible_duplicate(row);
+	/* After a missed drain deadline, what may have been written is left to its lease. */
+	if (row->batch->source->abandoned && row->answer.possibly_written) {
+		outcome_forget(row);
+		return;
+	}
 	switch (row->answer.fault) {
 	case FAULT_ROW:
 		row_fault(row, refused);

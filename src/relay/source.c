@@ -1,0 +1,332 @@
+/* The source's states, its pass, and what is asked of it from outside. private.h has the invariants. */
+#include "relay/private.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const state_names[] = {"starting", "running", "broken", "draining", "stopped"};
+
+const char *source_state_name(enum source_state state)
+{
+	return state_names[state];
+}
+
+void source_change_state(struct source *source, enum source_state state, const char *why)
+{
+	static const char *const events[] = {"source_starting", "source_running", "source_broken",
+					     "source_draining", "source_stopped"};
+
+	LOG(state == SOURCE_BROKEN ? LOG_ERROR : LOG_INFO, events[state], log_str("source", source->config->name),
+	    log_str("from", state_names[source->state]), log_str("to", state_names[state]), log_str("why", why));
+	source->state = state;
+}
+
+void source_move_row(struct row *row, enum row_stage stage)
+{
+	struct source *source = row->batch->source;
+
+	list_move(&source->stages[row->stage], &source->stages[stage], &row->stage_node);
+	row->stage = stage;
+}
+
+/* ---- making and freeing ---- */
+
+static void init_stats(struct source *source)
+{
+	static const char *const job_names[JOBS] = {"settle", "expire", "suspect", "claim",
+						    "sweep",  "count",	"inspect"};
+	struct metrics *metrics = source->env.metrics;
+	const char *name = source->config->name;
+	struct source_stats *stats = &source->stats;
+	int i;
+
+	stats->claimed = metrics_series(metrics, METRIC_CLAIMED, name, NULL);
+	stats->lease_expired = metrics_series(metrics, METRIC_LEASE_EXPIRED, name, NULL);
+	stats->fenced = metrics_series(metrics, METRIC_SETTLE_FENCED, name, NULL);
+	stats->lock_timeouts = metrics_series(metrics, METRIC_LOCK_TIMEOUTS, name, NULL);
+	stats->duplicate_lease = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "lease_expired");
+	stats->duplicate_crash = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "crash_recovered");
+	stats->duplicate_replaced = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "producer_replaced");
+	stats->duplicate_timed_out = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "timed_out");
+	stats->commit_to_ack = metrics_histogram(metrics, METRIC_COMMIT_TO_ACK, name, NULL);
+	for (i = 0; i < OUTCOMES; i++)
+		stats->settled[i] = metrics_series(metrics, METRIC_SETTLED, name, outcome_name(i));
+	for (i = 0; i < JOBS; i++)
+		stats->transaction[i] = metrics_histogram(metrics, METRIC_TRANSACTION, name, job_names[i]);
+}
+
+static void init_jobs(struct source *source)
+{
+	int i;
+
+	for (i = 0; i < JOBS; i++)
+		source->jobs[i].source = source;
+	source->due_us[SCHED_EXPIRE] = source->due_us[SCHED_SUSPECT] = SCHED_NEVER;
+}
+
+/* What can be known without the database; false leaves the reason in source->broken. */
+static bool prepare(struct source *source)
+{
+	struct err err;
+
+	source->route = route_new(source->config, &err);
+	if (source->route != NULL && sql_table_name(source->config->table, &source->table, &err)) {
+		source->n_cells = SQL_CLAIM_COLUMNS + route_templates(source->route).n_columns;
+		source->cells = MEM_NEW_ARRAY(source->n_cells, struct slice);
+		return true;
+	}
+	snprintf(source->broken, sizeof(source->broken), "%s", err.text);
+	return false;
+}
+
+struct source *source_new(const struct config_source *config, const struct source_env *env)
+{
+	struct source *source = MEM_NEW(struct source);
+	size_t share = (size_t)config->max_in_flight / 4;
+	int i;
+
+	source->config = config;
+	source->env = *env;
+	for (i = 0; i < ROW_STAGES; i++)
+		list_init(&source->stages[i]);
+	keys_init(&source->keys, share > 0 ? share : 1);
+	backoff_seed(&source->random, env->seed);
+	source->settle = settle_new();
+	source->settle_limit = SETTLE_ALL;
+	source->pool_losses = dbpool_losses(env->pool);
+	claim_name_owner(source);
+	init_jobs(source);
+	init_stats(source);
+	if (!prepare(source)) {
+		source->inspect_due_us = SCHED_NEVER;
+		source_change_state(source, SOURCE_BROKEN, source->broken);
+	}
+	return source;
+}
+
+static void free_rows(struct source *source)
+{
+	struct row *row;
+	int i;
+
+	HASH_CLEAR(hh, source->ids);
+	for (i = 0; i < ROW_STAGES; i++)
+		while ((row = STAGE_FIRST(source, i)) != NULL) {
+			list_remove(&source->stages[i], &row->stage_node);
+			batch_free_row(row);
+		}
+}
+
+void source_free(struct source *source)
+{
+	int i;
+
+	if (source == NULL)
+		return;
+	free_rows(source);
+	keys_free(&source->keys);
+	publish_free_topics(source);
+	for (i = 0; i < JOBS; i++)
+		db_result_free(source->jobs[i].result);
+	settle_free(source->settle);
+	pgarray_free(&source->hot_names);
+	pgarray_free(&source->hot_held);
+	sql_free(source->sql);
+	route_free(source->route);
+	mem_free(source->cells);
+	buf_free(&source->table);
+	mem_free(source);
+}
+
+/* ---- the pass ---- */
+
+static bool any_running(const struct source *source)
+{
+	int i;
+
+	for (i = 0; i < JOBS; i++)
+		if (source->jobs[i].running)
+			return true;
+	return false;
+}
+
+static void look_at_database(struct source *source)
+{
+	uint64_t losses = dbpool_losses(source->env.pool);
+
+	/* What was under way on that connection may or may not have been done: outcomes first, then claims. */
+	if (losses != source->pool_losses)
+		source->settle_first = true;
+	source->pool_losses = losses;
+}
+
+/* Kafka away: nothing is claimed or handed over. What the library has queued is asked back only when the outage lasts: a
+ * broker that returns soon gets it in order and without duplicates. */
+static void look_at_kafka(struct source *source)
+{
+	if (kafka_up(source->env.kafka)) {
+		if (source->kafka_down_us != 0)
+			source->due_us[SCHED_CLAIM] = source->now_us;
+		source->kafka_down_us = 0;
+		source->purged = false;
+		return;
+	}
+	if (source->kafka_down_us == 0)
+		source->kafka_down_us = source->now_us;
+	if (source->purged || source->now_us - source->kafka_down_us < OUTAGE_GRACE_US)
+		return;
+	source->purged = true;
+	kafka_purge(source->env.kafka, false);
+}
+
+static bool may_publish(const struct source *source)
+{
+	return source->state == SOURCE_RUNNING && source->kafka_down_us == 0 &&
+	       breaker_would_pass(&source->cluster, source->now_us);
+}
+
+static void check_invariants(const struct source *source)
+{
+	size_t sum = 0;
+	int i;
+
+	for (i = 0; i < ROW_STAGES; i++)
+		sum += source->stages[i].length;
+	assert(sum == source->rows);
+	assert(list_empty(&source->stages[STAGE_ANSWERED]));
+}
+
+static void stop_when_done(struct source *source)
+{
+	if (source->state != SOURCE_DRAINING || source->rows > 0 || any_running(source))
+		return;
+	source_change_state(source, SOURCE_STOPPED, "nothing is held any more");
+}
+
+/* The earliest of what time alone changes. */
+static int64_t next_time(const struct source *source, int64_t jobs, bool published)
+{
+	int64_t again = jobs;
+
+	if (!published)
+		return source->now_us;
+	/* Refused for a full queue, or a producer being replaced: an answer makes room, but not always. */
+	if (!list_empty(&source->stages[STAGE_QUEUED]) && source->now_us + 10 * MS < again)
+		again = source->now_us + 10 * MS;
+	if (source->cluster.state == BREAKER_OPEN && source->cluster.until_us < again)
+		again = source->cluster.until_us;
+	if (source->kafka_down_us != 0 && !source->purged && source->kafka_down_us + OUTAGE_GRACE_US < again)
+		again = source->kafka_down_us + OUTAGE_GRACE_US;
+	return again;
+}
+
+int64_t source_step(struct source *source, int64_t now_us)
+{
+	bool published = true;
+	int64_t again;
+
+	if (source->state == SOURCE_STOPPED)
+		return INT64_MAX;
+	source->now_us = now_us;
+	look_at_database(source);
+	look_at_kafka(source);
+	publish_handle_answers(source);
+	jobs_handle_answers(source);
+	if (source->rows == 0)
+		source->suspect_held = false;
+	if (may_publish(source))
+		published = publish_rows(source);
+	else
+		publish_release_all(source);
+	again = jobs_start(source);
+	stop_when_done(source);
+	check_invariants(source);
+	return next_time(source, again, published);
+}
+
+/* ---- from outside ---- */
+
+void source_wake(struct source *source)
+{
+	source->due_us[SCHED_CLAIM] = source->now_us;
+	/* The claim under way may have taken its snapshot before the rows came. */
+	source->claim.woken = true;
+}
+
+void source_drain(struct source *source)
+{
+	if (source->state == SOURCE_DRAINING || source->state == SOURCE_STOPPED)
+		return;
+	source_change_state(source, SOURCE_DRAINING, "asked to");
+}
+
+void source_abandon(struct source *source)
+{
+	source->abandoned = true;
+}
+
+enum source_state source_get_state(const struct source *source)
+{
+	return source->state;
+}
+
+const struct config_source *source_config(const struct source *source)
+{
+	return source->config;
+}
+
+size_t source_in_flight(const struct source *source)
+{
+	return source->stages[STAGE_IN_FLIGHT].length;
+}
+
+size_t source_held(const struct source *source)
+{
+	return source->rows;
+}
+
+struct source_health source_get_health(const struct source *source)
+{
+	if (!dbpool_up(source->env.pool))
+		return (struct source_health){"postgres", dbpool_reason(source->env.pool)};
+	if (source->state == SOURCE_STARTING)
+		return (struct source_health){"table", "not looked at yet"};
+	if (source->state == SOURCE_BROKEN)
+		return (struct source_health){"table", source->broken};
+	if (!kafka_up(source->env.kafka))
+		return (struct source_health){"kafka", kafka_reason(source->env.kafka)};
+	if (source->cluster.state != BREAKER_CLOSED)
+		return (struct source_health){"kafka", "messages time out or are refused by the cluster"};
+	return (struct source_health){NULL, NULL};
+}
+
+static void set_gauge(struct source *source, enum metric metric, double value)
+{
+	metrics_series(source->env.metrics, metric, source->config->name, NULL)->value = value;
+}
+
+void source_update_metrics(struct source *source)
+{
+	static const enum metric counted[] = {METRIC_ROWS, METRIC_OLDEST_PENDING_AGE, METRIC_BLOCKED_KEYS};
+	const struct list *stages = source->stages;
+	size_t i;
+
+	set_gauge(source, METRIC_POSTGRES_UP, dbpool_up(source->env.pool));
+	set_gauge(source, METRIC_KAFKA_UP, kafka_up(source->env.kafka));
+	set_gauge(source, METRIC_QUEUED,
+		  (double)(stages[STAGE_WAITING].length + stages[STAGE_QUEUED].length + stages[STAGE_HELD].length +
+			   stages[STAGE_TRIAL].length));
+	set_gauge(source, METRIC_IN_FLIGHT, (double)stages[STAGE_IN_FLIGHT].length);
+	set_gauge(source, METRIC_UNSETTLED,
+		  (double)(stages[STAGE_UNSETTLED].length + stages[STAGE_SETTLING].length));
+	/* Yesterday's numbers must not look like today's. */
+	if (source->counted_at_us == 0 || source->now_us - source->counted_at_us <= COUNT_STALE_US)
+		return;
+	for (i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+		metrics_drop(source->env.metrics, counted[i], source->config->name);
+	source->counted_at_us = 0;
+}
