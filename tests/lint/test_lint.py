@@ -32,8 +32,9 @@ int thing_count(const char *text)
 				pair.first -= 1;
 		}
 	}
-	return names[0] == text ? thing_count("the longest line that is broken by clang-format before its question mark")
-				: pair.first;
+	return names[0] == text
+		       ? thing_count("the longest line that is broken by clang-format before its question mark")
+		       : pair.first;
 }
 """
 
