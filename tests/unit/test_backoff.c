@@ -35,6 +35,8 @@ START_TEST(test_F025_exponential_growth_does_not_overflow)
 		}
 	}
 	ck_assert_int_ge(backoff_delay(INT64_MAX, 2, INT64_MAX, 0.5, INT32_MAX, &random), INT64_MAX / 2 - 1);
+	ck_assert_int_le(backoff_delay(0, 1e300, SECOND, 0, INT32_MAX, &random), SECOND); /* 0 * infinity */
+	ck_assert_int_ge(backoff_delay(0, 1e300, SECOND, 0, INT32_MAX, &random), 0);
 }
 END_TEST
 
