@@ -135,7 +135,7 @@ class Kafka:
         self.log_path = self.folder / "log"
         self.process = None
         self._admin = None
-        self._topics = 0
+        self._topics = self._log_start = 0
         self._configure(settings or {})
 
     def _configure(self, settings):
@@ -162,12 +162,15 @@ class Kafka:
                 "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{jars()}/*", program, *map(str, args)]
 
     def start(self, wait=True):
-        size = self.log_path.stat().st_size if self.log_path.exists() else 0
+        self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         self.process = Process(self._java("kafka.Kafka", self.properties), self.log_path)
         if wait:
-            self.process.wait_log("Kafka Server started", 90, start=size)
-            wait_until(lambda: port_answers(self.port), 30, "Kafka's port")
+            self.wait_ready()
         return self
+
+    def wait_ready(self):
+        self.process.wait_log("Kafka Server started", 90, start=self._log_start)
+        wait_until(lambda: port_answers(self.port), 30, "Kafka's port")
 
     def alive(self):
         return self.process is not None and self.process.alive()

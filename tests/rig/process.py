@@ -15,6 +15,8 @@ from .wait import wait_until
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
+outlive = False  # set by the demo that is told to leave its servers running
+
 
 def free_port():
     """A free port on 127.0.0.1, below the range that the kernel takes ports for outgoing connections from: in that
@@ -58,7 +60,7 @@ class Process:
         self.argv = [str(arg) for arg in argv]
         self.log_path = pathlib.Path(log)
         # The kernel sends `die_with` when the *thread* that started the child ends; only the main one lives as long as the tests.
-        main = threading.current_thread() is threading.main_thread()
+        tied = threading.current_thread() is threading.main_thread() and not outlive
         parent = os.getpid()
 
         def in_child():
@@ -70,7 +72,7 @@ class Process:
         with open(self.log_path, "ab") as out:
             self.popen = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=cwd,
                                           env=None if env is None else {**os.environ, **env}, start_new_session=True,
-                                          preexec_fn=in_child if main else None, **who)
+                                          preexec_fn=in_child if tied else None, **who)
         self.pid = self.popen.pid
 
     def alive(self):

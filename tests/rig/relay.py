@@ -77,13 +77,21 @@ def run_command(*args, env=None, stdin="", deadline=60):
 
 class Relay:
     def __init__(self, config, folder, name="relay", env=None):
-        self.folder, self.name, self.env = pathlib.Path(folder), name, env
-        self.port = free_port()
+        self._begin(pathlib.Path(folder) / f"{name}.yaml", free_port(), folder, name, env)
         self.config = {"http": {"listen": f"127.0.0.1:{self.port}"}, "log": {"format": "logfmt"}, **config}
-        self.file = self.folder / f"{name}.yaml"
-        self.log_path = self.folder / f"{name}.log"
-        self.process = None
         self.write_config()
+
+    @classmethod
+    def of_file(cls, file, port, folder, name="relay", env=None):
+        """With a file that somebody else wrote; port: where it has http listen."""
+        relay = cls.__new__(cls)
+        relay._begin(file, port, folder, name, env)
+        return relay
+
+    def _begin(self, file, port, folder, name, env):
+        self.file, self.port, self.name, self.env = file, port, name, env
+        self.log_path = pathlib.Path(folder) / f"{name}.log"
+        self.process = None
 
     def write_config(self):
         """JSON is YAML. Call it again after changing self.config."""
