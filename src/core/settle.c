@@ -1,6 +1,7 @@
 #include "core/settle.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "core/pgarray.h"
 
 #include <string.h>
@@ -41,49 +42,21 @@ void settle_begin(struct settle *settle)
 	pgarray_begin(&settle->owners, PGOID_TEXT);
 }
 
-/* Bytes of the UTF-8 character at text, or 0 when it is not a valid one (overlong and surrogates included). */
-static size_t utf8_length(const unsigned char *text)
-{
-	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-	uint32_t code;
-	size_t len, i;
-
-	if (text[0] < 0x80)
-		return 1;
-	if (text[0] >= 0xc2 && text[0] <= 0xdf)
-		len = 2;
-	else if ((text[0] & 0xf0) == 0xe0)
-		len = 3;
-	else if (text[0] >= 0xf0 && text[0] <= 0xf4)
-		len = 4;
-	else
-		return 0;
-	code = text[0] & (0x7fu >> len);
-	for (i = 1; i < len; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (text[i] & 0x3f);
-	}
-	if (code < smallest[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-		return 0;
-	return len;
-}
-
 void settle_clean_text(struct buf *out, const char *text, size_t limit)
 {
-	const char *at = text;
-	size_t len, used = 0;
+	const char *end = text + strlen(text);
+	size_t len, used;
 
-	while (*at != '\0') {
-		len = utf8_length((const unsigned char *)at);
+	for (used = 0; text < end; used += len) {
+		len = utf8_read(text, (size_t)(end - text), NULL);
 		if (used + (len > 0 ? len : 1) > limit)
 			break;
-		if (len > 0)
-			buf_add(out, at, len);
-		else
+		if (len == 0)
 			buf_add_char(out, '?');
-		used += len > 0 ? len : 1;
-		at += len > 0 ? len : 1;
+		else
+			buf_add(out, text, len);
+		len = len > 0 ? len : 1;
+		text += len;
 	}
 }
 

@@ -19,7 +19,7 @@ struct db_result;
 
 int db_result_rows(const struct db_result *result);
 struct slice db_result_cell(const struct db_result *result, int row, int column); /* binary; SLICE_NULL: NULL */
-void db_result_free(struct db_result *result); /* NULL is fine */
+void db_result_free(struct db_result *result);					  /* NULL is fine */
 
 struct db_answer {
 	enum verdict verdict; /* ok: committed. retry, reject: rolled back. unknown: connection lost meanwhile */
@@ -75,5 +75,8 @@ const char *dbpool_reason(const struct dbpool *pool);
 
 /* Counts the connections that were lost or closed after having been READY. */
 uint64_t dbpool_losses(const struct dbpool *pool);
+
+/* The version of the libpq that runs, e.g. "15.20". Static. */
+const char *db_library_version(void);
 
 #endif

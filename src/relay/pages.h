@@ -1,0 +1,24 @@
+/* pages: what the HTTP pages say: /livez, /readyz, /metrics. Everything comes from memory; no page asks the database. */
+#ifndef OUTBOXD_RELAY_PAGES_H
+#define OUTBOXD_RELAY_PAGES_H
+
+#include "core/metrics.h"
+#include "io/http.h"
+#include "relay/source.h"
+
+struct pages {
+	struct source **sources;
+	size_t n_sources;
+	struct metrics *metrics;
+	bool draining;
+	void (*refresh)(void *context); /* brings the gauges up to date before they are shown */
+	void *context;
+};
+
+/* True when every source is ready and the relay does not drain; reasons (may be NULL) gets the JSON body of /readyz. */
+bool pages_ready(const struct pages *pages, struct buf *reasons);
+
+/* An http_page_fn; context is a struct pages. */
+bool pages_serve(void *context, const char *path, struct http_response *response);
+
+#endif
