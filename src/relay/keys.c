@@ -124,6 +124,11 @@ struct row *keys_leave(struct row *row)
 	return first->stage == STAGE_WAITING ? first : NULL;
 }
 
+bool keys_is_first(const struct row *row)
+{
+	return list_first(&row->key->fifo) == &row->key_node;
+}
+
 struct row *keys_behind(const struct row *row)
 {
 	struct list_node *node = list_next(&row->key->fifo, &row->key_node);

@@ -54,6 +54,9 @@ void keys_enter(struct keys *keys, struct row *row, struct row **first, struct r
 /* Takes the row out of the FIFO; returns the row that is now first and WAITING, or NULL. */
 struct row *keys_leave(struct row *row);
 
+/* Is nothing of its key in front of the row? */
+bool keys_is_first(const struct row *row);
+
 /* The row behind this one in its FIFO, or NULL. */
 struct row *keys_behind(const struct row *row);
 

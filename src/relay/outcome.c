@@ -57,7 +57,7 @@ static void resolve_younger(struct row *younger, enum outcome outcome)
 	younger->awaits_elder = false;
 	if (outcome == OUTCOME_SENT)
 		outcome_set(younger, OUTCOME_SENT, 0, NULL);
-	else if (younger->key == NULL)
+	else if (younger->key == NULL || keys_is_first(younger))
 		source_move_row(younger, STAGE_QUEUED);
 }
 

@@ -20,8 +20,10 @@ void source_change_state(struct source *source, enum source_state state, const c
 	static const char *const events[] = {"source_starting", "source_running", "source_broken",
 					     "source_draining", "source_stopped"};
 
-	LOG(state == SOURCE_BROKEN ? LOG_ERROR : LOG_INFO, events[state], log_str("source", source->config->name),
-	    log_str("from", state_names[source->state]), log_str("to", state_names[state]), log_str("why", why));
+	/* A broken source goes round every ten seconds. */
+	LOG_LIMITED(state == SOURCE_BROKEN ? LOG_ERROR : LOG_INFO, events[state], source->config->name,
+		    log_str("source", source->config->name), log_str("from", state_names[source->state]),
+		    log_str("to", state_names[state]), log_str("why", why));
 	source->state = state;
 }
 
@@ -295,7 +297,8 @@ struct source_health source_get_health(const struct source *source)
 		return (struct source_health){"postgres", dbpool_reason(source->env.pool)};
 	if (source->state == SOURCE_STARTING)
 		return (struct source_health){"table", "not looked at yet"};
-	if (source->state == SOURCE_BROKEN)
+	/* What the catalog cannot show, such as a privilege, is mended only when a claim has gone through. */
+	if (source->broken[0] != '\0')
 		return (struct source_health){"table", source->broken};
 	if (!kafka_up(source->env.kafka))
 		return (struct source_health){"kafka", kafka_reason(source->env.kafka)};
