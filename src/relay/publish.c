@@ -385,13 +385,20 @@ static void count_possible_duplicate(const struct row *row)
 
 static void conclude(struct row *row, bool refused)
 {
+	struct source *source = row->batch->source;
+
 	if (row->answer.verdict == VERDICT_OK) {
 		delivered(row);
 		return;
 	}
 	count_possible_duplicate(row);
+	/* If it was a probe, what it asked about is not decided by somebody else's fault. */
+	if (row->answer.fault != FAULT_TOPIC)
+		breaker_probe_lost(&row->topic->breaker);
+	if (row->answer.fault != FAULT_CLUSTER)
+		breaker_probe_lost(&source->cluster);
 	/* After a missed drain deadline, what may have been written is left to its lease. */
-	if (row->batch->source->abandoned && row->answer.possibly_written) {
+	if (source->abandoned && row->answer.possibly_written) {
 		outcome_forget(row);
 		return;
 	}
