@@ -1,0 +1,495 @@
+/* How a message lives here:
+ *
+ *   kafka_publish --accepted--> outstanding --report--> on_report --> the answer
+ *
+ * and the producer:
+ *
+ *   ABSENT --create--> RUNNING --fatal or stalled: condemn--> CONDEMNED --all answered: retire--> ABSENT
+ *
+ * Invariants:
+ * 1. Each accepted message is one struct sent in `outstanding`, from the call until its answer, and the library's opaque
+ *    points to it. So each has one answer, also where the library gives no report.
+ * 2. Answers are given in serve() and kafka_free() only, never inside kafka_publish or kafka_purge.
+ * 3. The library writes to its descriptor only when its queue turns from empty to filled. So serve() ends with the queue
+ *    empty, or with `again` armed; and `again` is armed for the first time when a producer is made.
+ */
+#include "io/kafka.h"
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "io/kafkaanswer.h"
+#include "io/kafkaconf.h"
+#include "io/kafkaproducer.h"
+#include "io/kafkastats.h"
+
+#include <ev.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Reports handled in one turn of the loop, so that others have theirs. It counts messages: one event of the library carries
+ * up to 10 000. */
+#ifndef KAFKA_REPORTS_A_TURN
+#define KAFKA_REPORTS_A_TURN 500
+#endif
+
+/* Time is counted in ticks of the loop. They stand still while the process is stopped or the host suspended, as the
+ * library's threads do, so that nothing looks overdue afterwards that had no time to run. */
+#define TICK_SECONDS 1.0
+#define OVERDUE_TICKS 4	 /* beyond message_timeout; the library looks for what has timed out once a second */
+#define REPORT_TICKS 2	 /* what a fatal producer has in flight may still be acknowledged for so long */
+#define GIVE_UP_TICKS 10 /* a condemned producer is destroyed after so long, reports or not */
+#define PAUSE_TICKS 5	 /* between producers when the last one has delivered nothing */
+
+/* kafka_free waits for the reports of what it purges, at most so long. */
+#define FREE_ROUNDS 20
+#define FREE_ROUND_MS 100
+
+enum producer_state {
+	PRODUCER_ABSENT,   /* none; made anew at retry_at */
+	PRODUCER_RUNNING,  /* takes messages */
+	PRODUCER_CONDEMNED /* takes none; reports of what it has are awaited */
+};
+
+enum link {
+	LINK_NEW, /* this producer has not told yet */
+	LINK_UP,
+	LINK_DOWN
+};
+
+/* A message that the library has. */
+struct sent {
+	struct list_node node; /* in outstanding, oldest first */
+	void *tag;
+	size_t bytes;
+	uint64_t tick;
+};
+
+struct kafka {
+	struct ev_loop *loop;
+	kafka_answer_fn *on_answer;
+	struct arena *arena; /* the config's parts */
+	struct config_kafka config;
+
+	enum producer_state state;
+	struct kafkaproducer *producer; /* NULL when ABSENT */
+	rd_kafka_event_t *event;	/* reports that are being handled, turn by turn; else NULL */
+	struct list outstanding;
+
+	enum link link;
+	bool has_id;	/* an idempotent producer got its id */
+	bool delivered; /* something since the last statistics, or since the brokers went down */
+	bool useful;	/* this producer has delivered anything at all */
+	uint64_t ticks, condemned_at, retry_at;
+	uint64_t replacements[KAFKA_REPLACEMENTS];
+	struct err reason;     /* why not up */
+	struct err last_error; /* of the library, since it was last up */
+	struct err text;       /* of the answer being given */
+
+	int fd; /* eventfd that the library writes to */
+	struct ev_io wake;
+	struct ev_idle again;
+	struct ev_timer tick;
+};
+
+/* ---- whether messages can be delivered ---- */
+
+/* The one place that changes it; says so once for each change. */
+static void set_link(struct kafka *kafka, enum link link, const char *reason)
+{
+	err_set(&kafka->reason, "%s", reason);
+	if (link == kafka->link)
+		return;
+	kafka->link = link;
+	if (link == LINK_UP) {
+		err_set(&kafka->last_error, "%s", "");
+		LOG(LOG_INFO, "kafka_up", log_str("servers", kafka->config.bootstrap_servers));
+	} else if (link == LINK_DOWN) {
+		kafka->delivered = false;
+		LOG(LOG_WARN, "kafka_down", log_str("servers", kafka->config.bootstrap_servers),
+		    log_str("reason", kafka->reason.text));
+	}
+}
+
+static void on_statistics(struct kafka *kafka, rd_kafka_event_t *event)
+{
+	struct kafkastats stats = {true, true};
+	const char *json = rd_kafka_event_stats(event);
+
+	/* What was delivered proves more than they do, and with many partitions they are long. */
+	if (!kafka->delivered)
+		stats = kafkastats_parse(json, strlen(json));
+	kafka->delivered = false;
+	kafka->has_id = kafka->has_id || stats.producer_id;
+	if (kafka->state != PRODUCER_RUNNING)
+		return;
+	if (stats.broker_up && kafka->has_id)
+		set_link(kafka, LINK_UP, "");
+	else if (kafka->last_error.text[0] != '\0')
+		set_link(kafka, LINK_DOWN, kafka->last_error.text);
+	else
+		set_link(kafka, LINK_DOWN,
+			 stats.broker_up ? "the brokers have not given a producer id yet"
+					 : "no broker is connected");
+}
+
+static void on_log(rd_kafka_event_t *event)
+{
+	static const enum log_level levels[] = {LOG_ERROR, LOG_ERROR, LOG_ERROR, LOG_ERROR,
+						LOG_WARN,  LOG_INFO,  LOG_INFO,	 LOG_DEBUG};
+	const char *facility, *text;
+	int level;
+
+	if (rd_kafka_event_log(event, &facility, &text, &level) != 0)
+		return;
+	LOG_LIMITED(levels[level & 7], "kafka_library", facility, log_str("facility", facility),
+		    log_str("message", text));
+}
+
+static void on_error(struct kafka *kafka, rd_kafka_event_t *event)
+{
+	rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+	const char *name = rd_kafka_err2name(code), *text = rd_kafka_event_error_string(event);
+
+	if (code == RD_KAFKA_RESP_ERR__FATAL)
+		return; /* serve() has seen it */
+	LOG_LIMITED(LOG_WARN, "kafka_error", name, log_str("error", name), log_str("message", text));
+	if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
+		err_set(&kafka->last_error, "%s: %s", name, text);
+	else if (kafka->state == PRODUCER_RUNNING)
+		set_link(kafka, LINK_DOWN, kafka->last_error.text[0] != '\0' ? kafka->last_error.text : text);
+}
+
+/* ---- the end of a producer ---- */
+
+static void condemn(struct kafka *kafka, enum kafka_replacement reason, const char *error, const char *text)
+{
+	static const char *const names[] = {[KAFKA_REPLACED_FATAL] = "fatal", [KAFKA_REPLACED_STALLED] = "stalled"};
+
+	if (kafka->state != PRODUCER_RUNNING)
+		return;
+	kafka->state = PRODUCER_CONDEMNED;
+	kafka->condemned_at = kafka->ticks;
+	kafka->replacements[reason]++;
+	LOG(LOG_ERROR, "producer_replaced", log_str("reason", names[reason]), log_str("error", error),
+	    log_str("message", text), log_int("outstanding", (int64_t)kafka->outstanding.length));
+	set_link(kafka, LINK_NEW, "");
+	err_set(&kafka->reason, "the producer is being replaced: %s: %s", error, text);
+	/* What a stalled one has in flight gets no report any more; a fatal one's may. */
+	kafkaproducer_purge(kafka->producer, reason == KAFKA_REPLACED_STALLED);
+	ev_idle_start(kafka->loop, &kafka->again);
+}
+
+static void condemn_if_fatal(struct kafka *kafka)
+{
+	char text[sizeof(kafka->text.text)];
+	rd_kafka_resp_err_t code = rd_kafka_fatal_error(kafka->producer->rk, text, sizeof(text));
+
+	if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+		condemn(kafka, KAFKA_REPLACED_FATAL, rd_kafka_err2name(code), text);
+}
+
+/* ---- answers ---- */
+
+static void give_answer(struct kafka *kafka, struct sent *sent, const struct kafka_answer *answer)
+{
+	list_remove(&kafka->outstanding, &sent->node);
+	kafka->on_answer(sent->tag, answer);
+	mem_free(sent);
+}
+
+static void on_report(struct kafka *kafka, const rd_kafka_message_t *report)
+{
+	struct sent *sent = report->_private;
+	const struct kafkaanswer_size size = {sent->bytes, kafka->producer->limits.message_max_bytes};
+	struct kafka_answer answer = kafkaanswer_of_report(report, &size, &kafka->text);
+
+	if (answer.verdict == VERDICT_OK)
+		kafka->delivered = kafka->useful = true;
+	else if (answer.fault == FAULT_TOPIC)
+		kafkatopics_ask(kafka->producer->topics, rd_kafka_topic_name(report->rkt), kafka->ticks);
+	else if (answer.fault == FAULT_PRODUCER)
+		condemn(kafka, KAFKA_REPLACED_FATAL, answer.name, answer.text);
+	if (kafka->state == PRODUCER_CONDEMNED && answer.verdict != VERDICT_OK)
+		kafkaanswer_mark_replaced(&answer);
+	give_answer(kafka, sent, &answer);
+}
+
+/* ---- the library's queue ---- */
+
+/* Handles at most `budget` reports of the event at hand, which ends with its last one; returns how many. */
+static int serve_reports(struct kafka *kafka, int budget)
+{
+	const rd_kafka_message_t *report;
+	int done = 0;
+
+	while (done < budget && (report = rd_kafka_event_message_next(kafka->event)) != NULL) {
+		on_report(kafka, report);
+		done++;
+	}
+	if (done < budget) {
+		rd_kafka_event_destroy(kafka->event);
+		kafka->event = NULL;
+	}
+	return done;
+}
+
+static void serve_event(struct kafka *kafka, rd_kafka_event_t *event)
+{
+	switch (rd_kafka_event_type(event)) {
+	case RD_KAFKA_EVENT_DR:
+		kafka->event = event;
+		return;
+	case RD_KAFKA_EVENT_STATS:
+		on_statistics(kafka, event);
+		break;
+	case RD_KAFKA_EVENT_ERROR:
+		on_error(kafka, event);
+		break;
+	case RD_KAFKA_EVENT_LOG:
+		on_log(event);
+		break;
+	}
+	rd_kafka_event_destroy(event);
+}
+
+/* Handles what has come, waiting up to wait_ms for the first. Returns false when the queue is empty. */
+static bool serve_queue(struct kafka *kafka, int budget, int wait_ms)
+{
+	rd_kafka_event_t *event;
+
+	while (budget > 0) {
+		if (kafka->event != NULL) {
+			budget -= serve_reports(kafka, budget);
+			continue;
+		}
+		event = rd_kafka_queue_poll(kafka->producer->queue, wait_ms);
+		if (event == NULL)
+			return false;
+		serve_event(kafka, event);
+		budget--;
+		wait_ms = 0;
+	}
+	return true;
+}
+
+/* ---- making and destroying producers ---- */
+
+static void create(struct kafka *kafka)
+{
+	struct err err;
+
+	kafka->producer = kafkaproducer_new(&kafka->config, kafka->fd, &err);
+	if (kafka->producer == NULL) {
+		kafka->retry_at = kafka->ticks + PAUSE_TICKS;
+		err_set(&kafka->reason, "no producer can be made: %s", err.text);
+		LOG_LIMITED(LOG_ERROR, "kafka_producer_refused", err.text, log_str("reason", err.text));
+		return;
+	}
+	kafka->has_id = kafka->delivered = kafka->useful = false;
+	kafka->state = PRODUCER_RUNNING;
+	ev_idle_start(kafka->loop, &kafka->again);
+}
+
+/* Destroys the producer and answers what it never reported: only now does nobody read their bytes any more. */
+static void retire(struct kafka *kafka)
+{
+	const struct kafka_answer lost = kafkaanswer_of_loss();
+	struct list_node *node;
+
+	while (serve_queue(kafka, KAFKA_REPORTS_A_TURN, 0))
+		;
+	kafkaproducer_free(kafka->producer);
+	kafka->producer = NULL;
+	kafka->state = PRODUCER_ABSENT;
+	kafka->retry_at = kafka->ticks + (kafka->useful ? 0 : PAUSE_TICKS);
+	while ((node = list_first(&kafka->outstanding)) != NULL)
+		give_answer(kafka, LIST_OWNER(node, struct sent, node), &lost);
+}
+
+/* ---- the loop ---- */
+
+static bool condemned_is_over(const struct kafka *kafka)
+{
+	if (kafka->state != PRODUCER_CONDEMNED)
+		return false;
+	return list_empty(&kafka->outstanding) || kafka->ticks - kafka->condemned_at >= GIVE_UP_TICKS;
+}
+
+static void serve(struct kafka *kafka)
+{
+	bool more = false;
+
+	if (kafka->producer != NULL) {
+		condemn_if_fatal(kafka);
+		more = serve_queue(kafka, KAFKA_REPORTS_A_TURN, 0);
+	}
+	if (condemned_is_over(kafka))
+		retire(kafka);
+	if (kafka->state == PRODUCER_ABSENT && kafka->ticks >= kafka->retry_at)
+		create(kafka);
+	else if (!more)
+		ev_idle_stop(kafka->loop, &kafka->again);
+	else
+		ev_idle_start(kafka->loop, &kafka->again);
+}
+
+static bool is_overdue(const struct kafka *kafka)
+{
+	const struct list_node *oldest = list_first(&kafka->outstanding);
+	uint64_t limit = (uint64_t)kafka->producer->limits.message_timeout_ms / 1000 + 1 + OVERDUE_TICKS;
+
+	return oldest != NULL && kafka->ticks - LIST_OWNER(oldest, struct sent, node)->tick > limit;
+}
+
+static void on_wake(struct ev_loop *loop, struct ev_io *watcher, int revents)
+{
+	struct kafka *kafka = watcher->data;
+	uint64_t count;
+
+	(void)loop, (void)revents;
+	/* First the descriptor, then the queue: what comes in between writes to it again. */
+	if (read(kafka->fd, &count, sizeof(count)) < 0)
+		return;
+	serve(kafka);
+}
+
+static void on_again(struct ev_loop *loop, struct ev_idle *watcher, int revents)
+{
+	(void)loop, (void)revents;
+	serve(watcher->data);
+}
+
+static void on_tick(struct ev_loop *loop, struct ev_timer *watcher, int revents)
+{
+	struct kafka *kafka = watcher->data;
+
+	(void)loop, (void)revents;
+	kafka->ticks++;
+	if (kafka->state == PRODUCER_CONDEMNED && kafka->ticks - kafka->condemned_at == REPORT_TICKS)
+		kafkaproducer_purge(kafka->producer, true);
+	serve(kafka);
+	/* Only once all reports that have come were handled. */
+	if (kafka->state == PRODUCER_RUNNING && !ev_is_active(&kafka->again) && is_overdue(kafka))
+		condemn(kafka, KAFKA_REPLACED_STALLED, "STALLED", "no report within the message time-out");
+}
+
+static void start_watchers(struct kafka *kafka)
+{
+	ev_io_init(&kafka->wake, on_wake, kafka->fd, EV_READ);
+	ev_idle_init(&kafka->again, on_again);
+	/* libev holds idle watchers back while others of their priority have events. */
+	ev_set_priority(&kafka->again, EV_MAXPRI);
+	ev_timer_init(&kafka->tick, on_tick, TICK_SECONDS, TICK_SECONDS);
+	kafka->wake.data = kafka->again.data = kafka->tick.data = kafka;
+	ev_io_start(kafka->loop, &kafka->wake);
+	ev_timer_start(kafka->loop, &kafka->tick);
+}
+
+struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config, kafka_answer_fn *on_answer)
+{
+	struct kafka *kafka = MEM_NEW(struct kafka);
+
+	kafka->loop = loop;
+	kafka->on_answer = on_answer;
+	kafka->arena = arena_new();
+	kafka->config = kafkaconf_copy(kafka->arena, config);
+	list_init(&kafka->outstanding);
+	err_set(&kafka->reason, "not connected yet");
+	/* A blocking one would stop the library's threads once it is full. */
+	kafka->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (kafka->fd < 0)
+		abort(); /* no descriptor left at the very start */
+	kafkaconf_warn(&kafka->config);
+	start_watchers(kafka);
+	create(kafka);
+	return kafka;
+}
+
+void kafka_free(struct kafka *kafka)
+{
+	int rounds = 0;
+
+	if (kafka->producer != NULL) {
+		kafkaproducer_purge(kafka->producer, true);
+		while (!list_empty(&kafka->outstanding) && rounds++ < FREE_ROUNDS)
+			serve_queue(kafka, INT_MAX, FREE_ROUND_MS);
+		retire(kafka);
+	}
+	ev_io_stop(kafka->loop, &kafka->wake);
+	ev_idle_stop(kafka->loop, &kafka->again);
+	ev_timer_stop(kafka->loop, &kafka->tick);
+	close(kafka->fd);
+	arena_free(kafka->arena);
+	mem_free(kafka);
+}
+
+/* ---- publishing ---- */
+
+static enum verdict refuse(struct kafka *kafka, rd_kafka_resp_err_t code, const struct message *message,
+			   size_t bytes, struct kafka_answer *refusal)
+{
+	const struct kafkaanswer_size size = {bytes, kafka->producer->limits.message_max_bytes};
+
+	*refusal = kafkaanswer_of_refusal(code, &size, &kafka->text);
+	if (refusal->fault == FAULT_TOPIC) {
+		kafkatopics_ask(kafka->producer->topics, message->topic, kafka->ticks);
+	} else if (refusal->fault == FAULT_PRODUCER) {
+		condemn_if_fatal(kafka);
+		refusal->fault = FAULT_NONE;
+	}
+	return refusal->verdict;
+}
+
+enum verdict kafka_publish(struct kafka *kafka, const struct message *message, void *tag,
+			   struct kafka_answer *refusal)
+{
+	size_t bytes = route_message_bytes(message);
+	rd_kafka_resp_err_t code;
+	struct sent *sent;
+
+	if (kafka->state != PRODUCER_RUNNING) {
+		*refusal = (struct kafka_answer){.verdict = VERDICT_RETRY, .name = "", .text = kafka->reason.text};
+		return VERDICT_RETRY;
+	}
+	sent = MEM_NEW(struct sent);
+	*sent = (struct sent){.tag = tag, .bytes = bytes, .tick = kafka->ticks};
+	code = kafkaproducer_send(kafka->producer, message, sent);
+	if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+		mem_free(sent);
+		return refuse(kafka, code, message, bytes, refusal);
+	}
+	list_append(&kafka->outstanding, &sent->node);
+	return VERDICT_OK;
+}
+
+/* ---- questions ---- */
+
+bool kafka_up(const struct kafka *kafka)
+{
+	return kafka->state == PRODUCER_RUNNING && kafka->link == LINK_UP;
+}
+
+const char *kafka_reason(const struct kafka *kafka)
+{
+	return kafka->reason.text;
+}
+
+size_t kafka_outstanding(const struct kafka *kafka)
+{
+	return kafka->outstanding.length;
+}
+
+void kafka_purge(struct kafka *kafka, bool in_flight)
+{
+	if (kafka->producer != NULL)
+		kafkaproducer_purge(kafka->producer, in_flight);
+}
+
+uint64_t kafka_replacements(const struct kafka *kafka, enum kafka_replacement reason)
+{
+	return kafka->replacements[reason];
+}

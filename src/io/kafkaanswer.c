@@ -1,0 +1,88 @@
+#include "io/kafkaanswer.h"
+
+#include <inttypes.h>
+
+static bool is_size_error(rd_kafka_resp_err_t code)
+{
+	return code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || code == RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE ||
+	       code == RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE;
+}
+
+/* What is known of an error by itself. */
+static struct kafka_answer judge(rd_kafka_resp_err_t code, const char *text, const struct kafkaanswer_size *size,
+				 struct err *space)
+{
+	struct kafka_judgement judgement = verdict_of_kafka(code, NULL);
+
+	if (is_size_error(code)) {
+		err_set(space, "%s: the record has %zu bytes, message.max.bytes is %" PRId64, text, size->bytes,
+			size->message_max_bytes);
+		text = space->text;
+	}
+	return (struct kafka_answer){.verdict = judgement.verdict,
+				     .fault = judgement.fault,
+				     .timed_out = code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT,
+				     .code = code,
+				     .name = rd_kafka_err2name(code),
+				     .text = text};
+}
+
+/* Not rd_kafka_message_errstr: of a message that has a payload it returns the payload. */
+static const char *report_text(const rd_kafka_message_t *report)
+{
+#if RD_KAFKA_VERSION >= 0x020400ff
+	const char *text = rd_kafka_message_produce_errstr(report);
+
+	if (text != NULL)
+		return text;
+#endif
+	return rd_kafka_err2str(report->err);
+}
+
+struct kafka_answer kafkaanswer_of_report(const rd_kafka_message_t *report, const struct kafkaanswer_size *size,
+					  struct err *space)
+{
+	struct kafka_answer answer;
+
+	if (report->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+		return (struct kafka_answer){.verdict = VERDICT_OK, .name = "", .text = ""};
+	answer = judge(report->err, report_text(report), size, space);
+	/* The status knows better than the code whether it may be on the topic, also of a message that was purged. */
+	answer.possibly_written = rd_kafka_message_status(report) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
+	if (answer.verdict != VERDICT_REJECT)
+		answer.verdict = answer.possibly_written ? VERDICT_UNKNOWN : VERDICT_RETRY;
+	return answer;
+}
+
+struct kafka_answer kafkaanswer_of_refusal(rd_kafka_resp_err_t code, const struct kafkaanswer_size *size,
+					   struct err *space)
+{
+	struct kafka_answer answer = judge(code, rd_kafka_err2str(code), size, space);
+
+	if (answer.verdict != VERDICT_REJECT)
+		answer.verdict = VERDICT_RETRY;
+	/* The library refuses by itself for what it knows of the topic: an error that names nobody is the topic's. */
+	if (answer.fault == FAULT_NONE && code != RD_KAFKA_RESP_ERR__QUEUE_FULL)
+		answer.fault = FAULT_TOPIC;
+	return answer;
+}
+
+struct kafka_answer kafkaanswer_of_loss(void)
+{
+	return (struct kafka_answer){.verdict = VERDICT_UNKNOWN,
+				     .fault = FAULT_PRODUCER,
+				     .possibly_written = true,
+				     .replaced = true,
+				     .code = RD_KAFKA_RESP_ERR__DESTROY,
+				     .name = rd_kafka_err2name(RD_KAFKA_RESP_ERR__DESTROY),
+				     .text = "the producer was destroyed before it reported"};
+}
+
+void kafkaanswer_mark_replaced(struct kafka_answer *answer)
+{
+	if (answer->fault != FAULT_PRODUCER && answer->code != RD_KAFKA_RESP_ERR__PURGE_QUEUE &&
+	    answer->code != RD_KAFKA_RESP_ERR__PURGE_INFLIGHT)
+		return;
+	answer->fault = FAULT_PRODUCER;
+	answer->replaced = true;
+}

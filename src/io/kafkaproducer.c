@@ -1,0 +1,98 @@
+#include "io/kafkaproducer.h"
+
+#include <stdint.h>
+
+static rd_kafka_t *new_client(const struct config_kafka *config, struct kafkaconf_limits *limits, struct err *err)
+{
+	rd_kafka_conf_t *conf = kafkaconf_new(config, NULL, limits, err, NULL);
+	rd_kafka_t *rk;
+
+	if (conf == NULL)
+		return NULL;
+	rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_STATS |
+					       RD_KAFKA_EVENT_LOG);
+	rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, err->text, sizeof(err->text));
+	if (rk == NULL)
+		rd_kafka_conf_destroy(conf);
+	return rk;
+}
+
+struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, int fd, struct err *err)
+{
+	static const uint64_t one = 1; /* an eventfd takes nothing shorter than 8 bytes */
+	struct kafkaconf_limits limits;
+	rd_kafka_t *rk = new_client(config, &limits, err);
+	struct kafkaproducer *producer;
+
+	if (rk == NULL)
+		return NULL;
+	producer = MEM_NEW(struct kafkaproducer);
+	producer->rk = rk;
+	producer->limits = limits;
+	producer->topics = kafkatopics_new(rk);
+	rd_kafka_set_log_queue(rk, NULL); /* to the main queue, else lines come in the library's threads */
+	producer->queue = rd_kafka_queue_get_main(rk);
+	rd_kafka_queue_io_event_enable(producer->queue, fd, &one, sizeof(one));
+	return producer;
+}
+
+void kafkaproducer_free(struct kafkaproducer *producer)
+{
+	kafkatopics_free(producer->topics);
+	rd_kafka_queue_destroy(producer->queue);
+	rd_kafka_destroy(producer->rk);
+	mem_free(producer);
+}
+
+static rd_kafka_headers_t *make_headers(const struct message *message)
+{
+	rd_kafka_headers_t *headers = rd_kafka_headers_new(message->n_headers);
+	size_t i;
+
+	for (i = 0; i < message->n_headers; i++) {
+		const struct message_header *header = &message->headers[i];
+
+		/* Of a list of our own this never fails; a NULL value is a header without one. */
+		rd_kafka_header_add(headers, header->name.bytes, (ssize_t)header->name.len, header->value.bytes,
+				    (ssize_t)header->value.len);
+	}
+	return headers;
+}
+
+rd_kafka_resp_err_t kafkaproducer_send(struct kafkaproducer *producer, const struct message *message, void *opaque)
+{
+	rd_kafka_topic_t *topic = kafkatopics_get(producer->topics, message->topic);
+	/* Headers go as a list of our own: given one by one, the library frees them twice when it refuses the message
+	 * (all versions before 2.12). The list is the library's once it has taken the message. */
+	rd_kafka_headers_t *headers = make_headers(message);
+	const rd_kafka_vu_t parts[] = {
+		{.vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = topic},
+		{.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = message->partition},
+		/* The value is neither copied nor freed; a NULL one is a tombstone. */
+		{.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {(void *)message->value.bytes, message->value.len}},
+		{.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {(void *)message->key.bytes, message->key.len}},
+		{.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
+		{.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = message->timestamp_ms},
+		{.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = opaque},
+	};
+	rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__INVALID_ARG;
+	rd_kafka_error_t *error;
+
+	if (topic != NULL) {
+		error = rd_kafka_produceva(producer->rk, parts, sizeof(parts) / sizeof(parts[0]));
+		if (error == NULL)
+			return RD_KAFKA_RESP_ERR_NO_ERROR;
+		code = rd_kafka_error_code(error);
+		rd_kafka_error_destroy(error);
+	}
+	rd_kafka_headers_destroy(headers);
+	return code;
+}
+
+void kafkaproducer_purge(struct kafkaproducer *producer, bool in_flight)
+{
+	int what = RD_KAFKA_PURGE_F_QUEUE | (in_flight ? RD_KAFKA_PURGE_F_INFLIGHT : 0);
+
+	/* Blocking, it would wait for each broker's thread, and one may be looking up a host name. */
+	rd_kafka_purge(producer->rk, what | RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
