@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from rig import kafka, postgres, relay as relays  # noqa: E402
+from rig import kafka, outbox as outboxes, postgres, relay as relays  # noqa: E402
 
 DEFAULT_LIMIT = 120
 
@@ -116,3 +116,9 @@ def make_relay(request, tmp_path):
         each.remove()
         if getattr(request.node, "failed", False):
             print(f"---- log of {each.name}\n" + each.log()[-20000:])
+
+
+@pytest.fixture
+def outbox(database, broker, topic, make_relay):
+    """The standard table (made by the first relay's own schema), a topic, and relays for them."""
+    return outboxes.Outbox(database, broker, topic, make_relay)
