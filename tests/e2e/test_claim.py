@@ -12,13 +12,6 @@ from rig.wait import stays, wait_until
 
 
 @pytest.fixture
-def kafka_proxy(broker):
-    """Kafka tells its own address to clients, so a fault between relay and broker is the broker's suspension."""
-    yield broker
-    broker.resume()
-
-
-@pytest.fixture
 def proxy(cluster):
     proxy = Proxy(cluster.port)
     yield proxy

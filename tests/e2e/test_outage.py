@@ -1,0 +1,267 @@
+"""PostgreSQL or Kafka go away and come back: nothing is lost, no attempt is spent, nobody restarts the relay."""
+import time
+
+import pytest
+
+from rig.outbox import header
+from rig.process import free_port
+from rig.wait import stays, wait_until
+
+FAST = {"kafka": {"message_timeout": "2s", "properties": {"reconnect.backoff.max.ms": "1000"}}}
+
+
+def busy(relay, seconds):
+    """The share of a processor that the relay takes over some seconds."""
+    before, begin = relay.process.cpu_seconds(), time.monotonic()
+    stays(relay.alive, seconds)
+    return (relay.process.cpu_seconds() - before) / (time.monotonic() - begin)
+
+
+def attempts(outbox):
+    return {value for value, in outbox.database.all("SELECT DISTINCT attempts FROM event_outbox")}
+
+
+# ---- Kafka
+
+def test_F026_an_outage_uses_up_no_attempts(outbox, broker):
+    relay = outbox.relay({"lease": "7s", "poll": "200ms", "retry": {"max_attempts": 5}}, **FAST).start()
+    outbox.fill(300, keys=300)
+    outbox.wait_sent(300)
+    broker.kill()
+    outbox.fill(1000, keys=1000, first=1001)
+    wait_until(lambda: not relay.ready(), 15, "the relay to notice")
+    assert relay.wait_event("kafka_down")
+    stays(lambda: "FAILED" not in outbox.states(), 15)
+    assert outbox.states()["PENDING"] == 1000
+    broker.start()
+    outbox.wait_sent(1300)
+    assert attempts(outbox) == {1}
+    assert relay.wait_event("kafka_up", count=2)
+    assert relay.ready()
+
+
+def test_F031_recovery_is_not_late_because_the_backoff_has_grown(outbox, broker):
+    """A topic that is missing at first: a pause of at most 30 s, no attempt spent, no other topic delayed."""
+    relay = outbox.relay({"topic": "{event_type}"}).start()
+    good, late = outbox.topic, f"{outbox.topic}-late"
+    outbox.insert(10, key=lambda n: f"l{n}", event_type=late)
+    outbox.insert(10, key=lambda n: f"g{n}", event_type=good)
+    outbox.wait_states({"SENT": 10, "PENDING": 10}, 10)
+    stays(lambda: "FAILED" not in outbox.states(), 8)
+    broker.create_topic(late)
+    outbox.wait_sent(20, deadline=36)
+    assert attempts(outbox) == {1}
+    assert relay.alive()
+
+
+@pytest.mark.limit(180)
+def test_F040_nothing_is_sent_before_a_good_report(outbox, broker, tmp_path):
+    """No broker at start: nothing is marked, however the relay ends; later every row arrives once."""
+    broker.stop()
+    relay = outbox.relay(**FAST, source={"lease": "7s"}).start(ready=False)
+    outbox.insert(10, key=lambda n: f"k{n}")
+    stays(lambda: set(outbox.states()) <= {"PENDING", "SENDING"}, 10)
+    assert outbox.database.value("SELECT count(*) FROM event_outbox WHERE settled_at IS NOT NULL") == 0
+    relay.stop()
+    assert set(outbox.states()) == {"PENDING"}
+    relay.start(ready=False)
+    for n in range(10, 20):
+        outbox.insert(1, f"k{n}", payload=f'{{"n": {n}}}')
+    broker.start()
+    outbox.wait_sent(20, deadline=60)
+    assert sorted(outbox.numbers(20)) == list(range(20))
+
+
+def test_F042_a_broker_killed_with_rows_in_flight(outbox, broker):
+    """Each row arrives at least once, each copy with the same id, and what may be a repeat is counted."""
+    relay = outbox.start({"poll": "100ms"})
+    outbox.insert(1, "warm", payload='{"n": -1}')
+    outbox.wait_sent(1)
+    outbox.fill(20_000, keys=20_000, first=0)
+    wait_until(lambda: outbox.states().get("SENT", 0) > 2000, 20, outbox.states)
+    broker.kill()
+    broker.start()
+    outbox.wait_sent(20_001, deadline=60)
+    records = outbox.records(20_001)
+    ids = {}
+    for each in records:
+        ids.setdefault(each.value, set()).add(header(each, "event_id"))
+    assert len(ids) == 20_001 and all(len(found) == 1 for found in ids.values())
+    repeats = len(records) - 20_001
+    assert repeats <= relay.metrics().sum("outboxd_possible_duplicates_total")
+
+
+# ---- PostgreSQL
+
+def test_F058_started_before_the_server(outbox, cluster):
+    relay = outbox.relay()
+    cluster.stop()
+    relay.start(ready=False)
+    wait_until(lambda: relay.get("/livez")[0] == 200, 10, "liveness")
+    stays(lambda: relay.get("/livez")[0] == 200 and relay.get("/readyz")[0] == 503, 5)
+    assert relay.wait_event("postgres_down")
+    cluster.start()
+    relay.wait_ready(15)
+    outbox.insert(10)
+    outbox.wait_sent(10)
+
+
+@pytest.mark.parametrize("how", ["fast", "immediate", "kill"])
+def test_F058_server_away_with_work_in_hand(outbox, cluster, how):
+    relay = outbox.start()
+    outbox.fill(20_000, keys=500, first=0)
+    wait_until(lambda: outbox.states().get("SENT", 0) > 1000, 20, outbox.states)
+    if how == "kill":
+        cluster.kill()
+    else:
+        cluster.stop(how)
+    stays(lambda: relay.get("/livez")[0] == 200, 4)
+    assert relay.get("/readyz")[0] == 503
+    cluster.start()
+    outbox.wait_sent(20_000, deadline=60)
+    assert relay.alive() and attempts(outbox) <= {1, 2}
+    numbers = outbox.numbers(20_000)
+    assert set(numbers) == set(range(20_000))
+    assert len(numbers) - 20_000 <= relay.metrics().sum("outboxd_possible_duplicates_total")
+
+
+def test_F058_a_wrong_password_is_told_without_the_password(outbox, cluster, tmp_path):
+    outbox.database.execute("CREATE ROLE relay LOGIN PASSWORD 'right'")
+    rules = cluster.data / "pg_hba.conf"
+    before = rules.read_text()
+    rules.write_text("host all relay 127.0.0.1/32 scram-sha-256\n" + before)
+    try:
+        outbox.database.execute("SELECT pg_reload_conf()")
+        dsn = f"host=127.0.0.1 port={cluster.port} dbname={outbox.database.name} user=relay password=S3cr3t-wrong"
+        relay = outbox.relay(schema=False, postgres={"dsn": dsn}).start(ready=False)
+        assert "authentication" in relay.wait_event("postgres_down", 20)["reason"]
+        stays(relay.alive, 2)
+        assert "S3cr3t" not in relay.log() and relay.get("/readyz")[0] == 503
+    finally:
+        rules.write_text(before)
+        outbox.database.execute("SELECT pg_reload_conf()")
+        outbox.database.execute("DROP ROLE relay")
+
+
+def listeners(outbox):
+    return outbox.database.value("SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND query ILIKE 'LISTEN%%'"
+                                 " AND application_name LIKE 'outboxd%%'", (outbox.database.name,))
+
+
+def wait_listening(outbox, relay):
+    wait_until(lambda: relay.metrics().sum("outboxd_notify_active") == 1, 30, lambda: relay.metrics().page)
+
+
+def test_F062_the_listener_comes_back(outbox):
+    relay = outbox.start({"poll": "60s"})
+    wait_listening(outbox, relay)
+    assert outbox.database.terminate(query="LISTEN%") + outbox.database.terminate(query="%NOTIFY%") >= 1
+    wait_until(lambda: relay.metrics().sum("outboxd_notify_active") == 0, 10, "the loss to show")
+    wait_listening(outbox, relay)
+    stays(relay.alive, 1)
+    begin = time.monotonic()
+    outbox.insert(1)
+    outbox.wait_sent(1, deadline=1.5)
+    assert time.monotonic() - begin < 1.5
+    assert busy(relay, 3) < 0.05
+
+
+def test_F062_listening_was_impossible_at_first(outbox, cluster):
+    """The server is away at start and comes later: a failure once is not a decision for the whole life."""
+    relay = outbox.relay({"poll": "60s"})
+    cluster.stop()
+    relay.start(ready=False)
+    stays(relay.alive, 3)
+    cluster.start()
+    wait_listening(outbox, relay)
+    outbox.insert(1)
+    outbox.wait_sent(1, deadline=1.5)
+
+
+def test_F063_a_closed_socket_is_not_read_for_ever(outbox, cluster):
+    relay = outbox.start()
+    outbox.insert(1)
+    outbox.wait_sent(1)
+    cluster.stop("immediate")
+    assert busy(relay, 8) < 0.05
+    down = relay.events("postgres_down")
+    assert 1 <= len(down) <= 3, relay.log()
+    cluster.start()
+    relay.wait_ready(15)
+
+
+def test_the_table_is_missing_at_first(outbox):
+    """No reason to end: the source is looked at again, and goes on when the table is there."""
+    relay = outbox.relay(schema=False).start(ready=False)
+    wait_until(lambda: relay.get("/readyz")[0] == 503 and "orders" in relay.get("/readyz")[1], 10, lambda: relay.get("/readyz"))
+    outbox.apply_schema(relay.file)
+    outbox.insert(3)
+    outbox.wait_sent(3, deadline=15)
+    assert relay.ready()
+
+
+def test_no_transaction_is_open_while_kafka_is_waited_for(outbox, broker):
+    """Promise 5."""
+    relay = outbox.start()
+    outbox.insert(1, "warm")
+    outbox.wait_sent(1)
+    broker.suspend()
+    outbox.insert(100, key=lambda n: f"k{n}")
+    wait_until(lambda: relay.metrics().sum("outboxd_in_flight_messages") > 0, 10, "rows in flight")
+    open_ones = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'outboxd%' AND state LIKE 'idle in%'"
+    stays(lambda: outbox.database.value(open_ones) == 0, 2)
+    # and no row is locked
+    assert outbox.database.value("SELECT count(*) FROM (SELECT 1 FROM event_outbox FOR UPDATE SKIP LOCKED) t") == 101
+    broker.resume()
+    outbox.wait_sent(101)
+
+
+def test_F024_the_wall_clock_jumps(outbox, tmp_path):
+    """An hour back and forth while the relay idles: rows go out within the poll interval all the same."""
+    offset = tmp_path / "offset"
+    offset.write_text("+0")
+    env = {"LD_PRELOAD": faketime(), "FAKETIME_TIMESTAMP_FILE": str(offset), "FAKETIME_NO_CACHE": "1",
+           "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+    relay = outbox.relay({"poll": "500ms", "notify": None}, env=env).start()
+    sent = 0
+    for jump in ("-3600", "+3600", "+0"):
+        offset.write_text(jump)
+        sent += 1
+        outbox.insert(1, f"k{sent}")
+        outbox.wait_sent(sent, deadline=4)
+    assert all(value >= 0 for value in relay.metrics().all("outboxd_commit_to_ack_seconds_sum"))
+
+
+def test_F020_host_clocks_disagree(outbox, broker):
+    """A relay whose clock is ten minutes ahead, and one behind, take nothing from one that holds rows."""
+    outbox.start({"lease": "60s"}, name="right")
+    outbox.insert(1, "warm")
+    outbox.wait_sent(1)
+    broker.suspend()
+    ids = outbox.insert(5, key=lambda n: f"k{n}")
+    wait_until(lambda: outbox.states().get("SENDING") == 5, 10, outbox.states)
+    before = [outbox.row(number) for number in ids]
+    for shift in ("+600", "-600"):
+        env = {"LD_PRELOAD": faketime(), "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+        outbox.relay({"poll": "100ms"}, env=env).start(ready=False)
+    stays(lambda: [outbox.row(number) for number in ids] == before, 3)
+    broker.resume()
+    outbox.wait_sent(6)
+    assert len(outbox.records(6)) == 6
+
+
+def faketime():
+    import glob
+    found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") or glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+    assert found, "libfaketime is missing (`make deps`)"
+    return found[0]
+
+
+def test_F040_rows_that_come_while_no_broker_is_there(outbox):
+    """The broker's address answers nobody at all."""
+    relay = outbox.relay(kafka={"bootstrap_servers": f"127.0.0.1:{free_port()}", "message_timeout": "1s"},
+                         source={"lease": "6s"}).start(ready=False)
+    outbox.insert(1)
+    stays(lambda: set(outbox.states()) <= {"PENDING", "SENDING"}, 5)
+    assert relay.wait_event("kafka_down")
+    assert attempts(outbox) <= {0, 1}

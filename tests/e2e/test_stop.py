@@ -1,0 +1,71 @@
+"""Stopping: what is in hand is settled or given back, in time."""
+import signal
+import time
+
+import pytest
+
+from rig.outbox import Outbox
+from rig.wait import wait_until
+
+
+def in_table(outbox: Outbox):
+    """(state, attempts, has a lease, has an owner) of the rows, each with its number."""
+    return {tuple(row[:-1]): row[-1] for row in outbox.database.all(
+        "SELECT status, attempts, lease_until IS NOT NULL, lease_owner IS NOT NULL, count(*)::int FROM event_outbox GROUP BY 1, 2, 3, 4")}
+
+
+def test_F069_stop_with_messages_in_the_library(outbox):
+    relay = outbox.relay({"batch": 500}, kafka={"properties": {"linger.ms": "2000"}}).start()
+    outbox.fill(500, keys=500, first=0)
+    wait_until(lambda: outbox.states().get("SENDING", 0) > 0, 10, outbox.states)
+    begin = time.monotonic()
+    assert relay.stop() == 0
+    assert time.monotonic() - begin < 25
+    left = in_table(outbox)
+    assert set(left) <= {("SENT", 1, False, False), ("PENDING", 0, False, False)}, left
+    assert outbox.broker.count(outbox.topic) >= left.get(("SENT", 1, False, False), 0)
+    assert relay.events()[-1]["event"] == "stopped"
+
+
+def test_F069_stop_under_load_and_start_again(outbox):
+    relay = outbox.start()
+    outbox.fill(20_000, keys=1000, first=0)
+    for _ in range(3):
+        wait_until(lambda: outbox.states().get("SENDING", 0) > 0 or "PENDING" not in outbox.states(), 10, outbox.states)
+        assert relay.stop() == 0
+        assert "SENDING" not in outbox.states()
+        relay.start()
+    outbox.wait_sent(20_000, deadline=60)
+    assert sorted(outbox.numbers(20_000)) == list(range(20_000))  # a drain makes no repeats
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["deadline", "second signal"])
+def test_F070_stop_with_the_broker_away(outbox, broker, second):
+    relay = outbox.relay({"lease": "400s"}, kafka={"message_timeout": "300s"}, drain_timeout="4s").start()
+    outbox.insert(1, "warm")
+    outbox.wait_sent(1)
+    broker.suspend()
+    outbox.fill(100, keys=100)
+    wait_until(lambda: outbox.states().get("SENDING") == 100, 10, outbox.states)
+    begin = time.monotonic()
+    relay.send(signal.SIGTERM)
+    assert relay.wait_event("draining")
+    if second:
+        relay.send(signal.SIGTERM)
+    code = relay.process.wait(10)
+    took = time.monotonic() - begin
+    assert code == 1
+    assert took < (2 if second else 5)
+    broker.resume()
+    if not second:
+        left = in_table(outbox)
+        assert set(left) <= {("SENT", 1, False, False), ("PENDING", 0, False, False), ("SENDING", 1, True, True)}, left
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_an_idle_relay_stops_at_once(outbox, number):
+    relay = outbox.start()
+    begin = time.monotonic()
+    relay.send(number)
+    assert relay.process.wait(5) == 0
+    assert time.monotonic() - begin < 2
