@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from rig import kafka, outbox as outboxes, postgres, relay as relays  # noqa: E402
+from rig import kafka, mockbroker, outbox as outboxes, postgres, relay as relays  # noqa: E402
 
 DEFAULT_LIMIT = 120
 
@@ -122,3 +122,17 @@ def make_relay(request, tmp_path):
 def outbox(database, broker, topic, make_relay):
     """The standard table (made by the first relay's own schema), a topic, and relays for them."""
     return outboxes.Outbox(database, broker, topic, make_relay)
+
+
+@pytest.fixture
+def mock():
+    """A mock broker that answers with the errors a test asks for."""
+    mock = mockbroker.MockBroker()
+    yield mock
+    mock.remove()
+
+
+@pytest.fixture
+def mock_outbox(database, mock, make_relay):
+    """As outbox, with the mock broker for Kafka."""
+    return outboxes.Outbox(database, mock, mock.create_topic(), make_relay)

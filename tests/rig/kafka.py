@@ -232,15 +232,7 @@ class Kafka:
 
     def count(self, topic):
         """How many records the topic has, by its offsets (compacted topics have fewer)."""
-        consumer = reader(self.bootstrap)
-        try:
-            total = 0
-            for part in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-                low, high = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, part), timeout=10)
-                total += high - low
-            return total
-        finally:
-            consumer.close()
+        return count(self.bootstrap, topic)
 
 
 def reader(bootstrap):
@@ -269,6 +261,18 @@ def read(bootstrap, topic, at_least=0, deadline=30):
                 elif not message.error().retriable():
                     raise confluent_kafka.KafkaException(message.error())
         return sorted(records, key=lambda each: (each.partition, each.offset))
+    finally:
+        consumer.close()
+
+
+def count(bootstrap, topic):
+    consumer = reader(bootstrap)
+    try:
+        total = 0
+        for part in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+            low, high = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, part), timeout=10)
+            total += high - low
+        return total
     finally:
         consumer.close()
 
