@@ -77,6 +77,7 @@ struct config_retry {
 
 struct config_header {
 	const char *name, *template_text;
+	bool optional; /* a default of the preset: left out when the table lacks a column that it names */
 };
 
 struct config_source {
@@ -91,6 +92,7 @@ struct config_source {
 	size_t n_headers;
 	enum config_ordering ordering;
 	enum config_on_failed on_failed;
+	const char *on_delivered; /* "mark": the row stays, as sent */
 	int64_t batch, max_in_flight, max_in_flight_bytes;
 	int64_t lease_us, poll_us;
 	const char *notify; /* channel; NULL: polling only */
@@ -106,6 +108,8 @@ struct config_http {
 
 struct config {
 	const char *file;
+	struct config_postgres postgres; /* what the sources have unless they say otherwise */
+	struct config_kafka kafka;
 	struct config_source *sources;
 	size_t n_sources;
 	struct config_http http;

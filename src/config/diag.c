@@ -20,8 +20,9 @@ void diag_add(struct diag *diag, int line, int column, const char *format, ...)
 		    strcmp(diag->lines[i].text, text) == 0)
 			return;
 	diag->lines = mem_resize(diag->lines, diag->n_lines + 1, sizeof(*diag->lines));
-	diag->lines[diag->n_lines++] =
-		(struct diag_line){.line = line, .column = column, .text = mem_copy_string(text)};
+	diag->lines[diag->n_lines] = (struct diag_line){
+		.line = line, .column = column, .order = diag->n_lines, .text = mem_copy_string(text)};
+	diag->n_lines++;
 }
 
 static int compare(const void *left, const void *right)
@@ -30,7 +31,9 @@ static int compare(const void *left, const void *right)
 
 	if (a->line != b->line)
 		return a->line < b->line ? -1 : 1;
-	return (a->column > b->column) - (a->column < b->column);
+	if (a->column != b->column)
+		return a->column < b->column ? -1 : 1;
+	return a->order < b->order ? -1 : 1;
 }
 
 void diag_print(struct diag *diag, struct buf *out)

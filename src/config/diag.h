@@ -6,6 +6,7 @@
 
 struct diag_line {
 	int line, column; /* from 1 */
+	size_t order;	  /* in which it was found, for those of one place */
 	char *text;
 };
 

@@ -168,6 +168,7 @@ static bool fill_node(struct parse *parse, struct yamltree_node *node, const yam
 		return fill_children(parse, node);
 	default: /* an alias: nothing else begins a node */
 		refuse(parse, event->start_mark, "aliases (*name) are");
+		node->refused = true;
 		return true;
 	}
 }
@@ -184,8 +185,14 @@ static void refuse_duplicate(struct parse *parse, const struct yamltree_node *pa
 				 other->key_line);
 			return;
 		}
-	if (strcmp(key->text, "<<") == 0)
-		diag_add(parse->diag, key->line, key->column, "merge keys (<<) are not supported");
+}
+
+static void refuse_merge(struct parse *parse, const struct yamltree_node *key, struct yamltree_node *node)
+{
+	if (strcmp(key->text, "<<") != 0)
+		return;
+	diag_add(parse->diag, key->line, key->column, "merge keys (<<) are not supported");
+	node->refused = true;
 }
 
 /* Reads the value that follows a key. */
@@ -209,6 +216,7 @@ static bool fill_member(struct parse *parse, const struct yamltree_node *parent,
 	node->key = key.text;
 	node->key_line = key.line;
 	node->key_column = key.column;
+	refuse_merge(parse, &key, node);
 	return good;
 }
 

@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "config/diag.h"
 
+#include <stdbool.h>
+
 enum yamltree_kind {
 	YAMLTREE_NULL, /* nothing, ~ or null, unquoted */
 	YAMLTREE_TEXT, /* any other scalar: numbers are text too */
@@ -22,6 +24,7 @@ struct yamltree_node {
 	int key_line, key_column;   /* where the key begins; the value's own place where there is no key */
 	struct yamltree_node *next; /* in the map or list, in the order of the file */
 	struct yamltree_node *children;
+	bool refused; /* told to diag, here or by the tree's reader: nothing is to be concluded from its value */
 };
 
 #define YAMLTREE_MAX_BYTES (1024 * 1024)
