@@ -154,6 +154,17 @@ lint:
 	@$(PYTHON) -B tests/lint/lint.py
 	@$(PYTEST) lint
 
+# ---- integration tests in C: io/db and io/listener on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
+IO_PG := $(addprefix $(BUILD)/src/io/,db.o dbpool.o listener.o pgconn.o pgdsn.o)
+INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
+
+$(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \
+		$(BUILD)/tests/integration/proxy.o $(IO_PG) $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lev
+
+.PHONY: integration-tests
+integration-tests: $(INTEGRATION_TESTS)
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)

@@ -41,13 +41,6 @@ struct db_request {
 	void *context;
 };
 
-enum db_state {
-	DB_DOWN,       /* not connected; waits out a backoff */
-	DB_CONNECTING, /* until connect_timeout */
-	DB_READY,      /* takes requests; one outstanding at a time */
-	DB_CLOSED      /* for good */
-};
-
 /* ---- a pool: the connections for one DSN, shared by its sources ---- */
 
 struct dbpool;
