@@ -1,0 +1,157 @@
+"""Errors that a broker answers with, on the mock broker: who is to blame, what waits, what is tried again."""
+import json
+import re
+
+import pytest
+
+from rig.outbox import disorder, header
+from rig.wait import stays, wait_until
+
+FAST = {"poll": "200ms", "retry": {"initial": "300ms", "multiplier": 1, "max_attempts": 5}}
+# One record a request, so that an error answers one row.
+ONE_A_REQUEST = {"kafka": {"properties": {"batch.num.messages": "1"}}}
+
+
+def start(outbox, source=None, **more):
+    """A relay that has delivered a first row: its producer is there, and the next request is the test's."""
+    relay = outbox.relay({**FAST, **(source or {})}, **more).start()
+    outbox.insert(1, "warm", payload='{"n": -1}', event_type=outbox.topic)
+    outbox.wait_sent(1)
+    return relay
+
+
+def delivered(outbox, count):
+    """The records behind the first one."""
+    return [each for each in outbox.records(count + 1) if each.key != b"warm"]
+
+
+def test_F032_a_retried_row_is_not_overtaken(mock_outbox, mock):
+    relay = start(mock_outbox)
+    other = mock_outbox.relay(FAST).start()  # looks at the same rows all the while
+    mock.fail("Produce", "THROTTLING_QUOTA_EXCEEDED")
+    mock_outbox.insert(2, "K")
+    mock_outbox.wait_sent(3)
+    assert [json.loads(each.value)["n"] for each in delivered(mock_outbox, 2)] == [0, 1]
+    assert relay.metrics().sum("outboxd_retries_total") + other.metrics().sum("outboxd_retries_total") == 1
+
+
+def test_F032_other_keys_go_on_meanwhile(mock_outbox, mock):
+    start(mock_outbox, {"retry": {"initial": "3s"}}, **ONE_A_REQUEST)
+    mock.fail("Produce", "THROTTLING_QUOTA_EXCEEDED")
+    first, second = mock_outbox.insert(2, "K")
+    wait_until(lambda: mock_outbox.row(first)["attempts"] == 1 and mock_outbox.row(first)["status"] == "PENDING", 10)
+    others = mock_outbox.insert(5, key=lambda n: f"o{n}")
+    wait_until(lambda: all(mock_outbox.row(each)["status"] == "SENT" for each in others), 2, "the other keys")
+    assert mock_outbox.row(second)["status"] == "PENDING" and mock_outbox.row(second)["attempts"] == 0
+    mock_outbox.wait_sent(8, deadline=15)
+    assert disorder(delivered(mock_outbox, 7)) == []
+
+
+def test_F033_a_failed_report_among_rows_of_one_key(mock_outbox, mock):
+    """Rows 1 to 5 are claimed together, and the first one's request alone is answered with an error."""
+    start(mock_outbox, {"on_failed": "continue"},
+          kafka={"properties": {"batch.num.messages": "1", "linger.ms": "200"}})
+    mock.fail("Produce", "THROTTLING_QUOTA_EXCEEDED")
+    mock_outbox.insert(5, "K", payload=lambda n: json.dumps({"n": n + 1}))
+    mock_outbox.wait_sent(6)
+    assert [json.loads(each.value)["n"] for each in delivered(mock_outbox, 5)] == [1, 2, 3, 4, 5]
+
+
+def test_F033_a_rejected_row_fails_before_the_next_goes(mock_outbox, mock):
+    start(mock_outbox, {"on_failed": "continue"}, **ONE_A_REQUEST)
+    mock.fail("Produce", "INVALID_RECORD")
+    mock_outbox.insert(3, "K")
+    mock_outbox.wait_states({"SENT": 3, "FAILED": 1})
+    assert [json.loads(each.value)["n"] for each in delivered(mock_outbox, 2)] == [1, 2]
+    assert mock_outbox.database.value("SELECT last_error FROM event_outbox WHERE status = 'FAILED'").startswith("INVALID_RECORD")
+
+
+def test_F041_an_authorisation_error_leaves_a_trace(mock_outbox, mock):
+    relay = start(mock_outbox)
+    mock.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
+    number, = mock_outbox.insert(1, "K")
+    line = relay.wait_event("topic_refused")
+    assert (line["id"], line["topic"], line["error"]) == (str(number), mock_outbox.topic, "TOPIC_AUTHORIZATION_FAILED")
+    assert relay.metrics().value("outboxd_retries_total", error="TOPIC_AUTHORIZATION_FAILED") == 1
+    wait_until(lambda: (mock_outbox.row(number)["last_error"] or "").startswith("TOPIC_AUTHORIZATION_FAILED")
+               or mock_outbox.row(number)["status"] == "SENT", 5)
+    mock_outbox.wait_sent(2, deadline=15)
+    assert mock_outbox.row(number)["attempts"] == 1  # the topic's fault costs none
+    assert len(relay.events("topic_refused")) == 1
+
+
+def test_F042_a_late_answer_is_a_possible_repeat(mock_outbox, mock):
+    """The broker answers after the delivery timeout: the row is sent again, under the same id, and that is counted."""
+    relay = start(mock_outbox, {"lease": "8s"}, kafka={"message_timeout": "2s"})
+    mock.slow("Produce", 5000)
+    number, = mock_outbox.insert(1, "K")
+    mock_outbox.wait_sent(2, deadline=30)
+    records = delivered(mock_outbox, 2)
+    assert 1 <= len(records) <= 2
+    assert len({header(each, "event_id") for each in records}) == 1
+    assert relay.metrics().sum("outboxd_possible_duplicates_total") >= 1
+    assert mock_outbox.row(number)["status"] == "SENT"
+
+
+def test_F043_a_dead_producer_is_replaced(mock_outbox, mock):
+    relay = start(mock_outbox)
+    mock.fail("Produce", "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    mock_outbox.insert(100, key=lambda n: f"k{n}")
+    mock_outbox.wait_sent(101, deadline=60)
+    assert {json.loads(each.value)["n"] for each in delivered(mock_outbox, 100)} == set(range(100))
+    assert relay.metrics().value("outboxd_producer_replacements_total", reason="fatal") == 1
+    assert relay.wait_event("producer_replaced")
+    assert mock_outbox.database.value("SELECT max(attempts) FROM event_outbox") == 1
+
+
+@pytest.mark.parametrize("code", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT"])
+def test_F050_passing_errors_cost_no_attempt(mock_outbox, mock, code):
+    start(mock_outbox)
+    mock.fail("Produce", code, 5)
+    mock_outbox.insert(5, "K")
+    mock_outbox.wait_sent(6, deadline=40)
+    assert mock_outbox.database.value("SELECT max(attempts) FROM event_outbox") == 1
+    assert disorder(delivered(mock_outbox, 5)) == []
+
+
+def test_an_unknown_topic_at_first_fails_nothing(mock_outbox, mock):
+    start(mock_outbox)
+    mock.fail("Produce", "UNKNOWN_TOPIC_OR_PART", 3)
+    mock_outbox.insert(3, "K")
+    mock_outbox.wait_sent(4, deadline=40)
+    assert mock_outbox.database.value("SELECT max(attempts) FROM event_outbox") == 1
+
+
+def test_attempts_run_out(mock_outbox, mock):
+    """An error of this one message, again and again: failed after the last attempt, with its reason; the key is blocked."""
+    relay = start(mock_outbox, {"retry": {"initial": "100ms", "multiplier": 1, "max_attempts": 3}}, **ONE_A_REQUEST)
+    mock.fail("Produce", "THROTTLING_QUOTA_EXCEEDED", 3)
+    first, second = mock_outbox.insert(2, "K")
+    wait_until(lambda: mock_outbox.row(first)["status"] == "FAILED", 20, lambda: mock_outbox.row(first))
+    row = mock_outbox.row(first)
+    assert row["attempts"] == 3 and row["last_error"].startswith("THROTTLING_QUOTA_EXCEEDED")
+    stays(lambda: mock_outbox.row(second)["status"] == "PENDING", 1)
+    assert relay.metrics().value("outboxd_failed_total", error="THROTTLING_QUOTA_EXCEEDED") == 1
+    assert relay.metrics().value("outboxd_settled_total", outcome="retry") == 2
+
+
+def test_a_topic_that_refuses_stops_nobody_else(mock_outbox, mock):
+    relay = start(mock_outbox, {"topic": "{event_type}"})
+    good = mock_outbox.topic
+    bad = mock.create_topic()
+    mock_outbox.insert(1, "first", event_type=good)
+    mock_outbox.wait_states({"SENT": 2})
+    mock.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", 1)
+    held, = mock_outbox.insert(1, "b", event_type=bad)
+    relay.wait_event("topic_refused")
+    numbers = mock_outbox.insert(20, key=lambda n: f"g{n}", event_type=good)
+    wait_until(lambda: all(mock_outbox.row(each)["status"] == "SENT" for each in numbers), 2, "rows of the good topic")
+    wait_until(lambda: mock_outbox.row(held)["status"] == "SENT", 15, lambda: mock_outbox.row(held))
+
+
+def test_the_log_holds_no_payload(mock_outbox, mock):
+    relay = start(mock_outbox, log={"level": "debug"})
+    mock.fail("Produce", "INVALID_RECORD")
+    mock_outbox.insert(1, "K", payload=json.dumps({"secret": "p4yl0ad"}))
+    mock_outbox.wait_states({"SENT": 1, "FAILED": 1})
+    assert not re.search("p4yl0ad", relay.log())
