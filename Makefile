@@ -54,6 +54,10 @@ all: $(BUILD)/outboxd
 $(BUILD)/outboxd: $(PROGRAM)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# libyaml's headers do not say their version.
+$(BUILD)/src/cli/version.o: override CFLAGS += \
+	-DYAML_COMPILED_VERSION='"$(shell $(PKG_CONFIG) --modversion yaml-0.1)"'
+
 $(BUILD)/%.o: %.c Makefile $(if $(shell $(PKG_CONFIG) --exists $(PACKAGES) 2>/dev/null && echo y),,no-libraries)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<

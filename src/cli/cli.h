@@ -53,7 +53,10 @@ struct cli_option {
  * *exit_code: the help was printed, or an option was wrong (usage on stderr), or there are arguments without an option. */
 bool cli_options(int argc, char **argv, const struct cli_option *options, int *exit_code) must_check;
 
-/* Prints the sentence and how to get help to stderr, and returns CLI_USAGE. command is argv[0]. */
+/* The command's help. command is argv[0]. */
+void cli_print_usage(const char *command, FILE *out);
+
+/* Prints the sentence and the command's help to stderr, and returns CLI_USAGE. */
 int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Loads and checks a configuration, librdkafka's and libpq's own judgement included, and prints every mistake to

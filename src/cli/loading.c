@@ -1,0 +1,91 @@
+/* The configuration as every command gets it: loaded, and judged by the libraries as well. */
+#include "cli/cli.h"
+
+#include "config/secret.h"
+#include "io/kafka.h"
+
+#include <libpq-fe.h>
+#include <string.h>
+
+/* libpq's own message repeats parts of the string, and with them perhaps the password: it is not passed on. */
+static bool judge_dsn(const struct config *config, const struct config_source *source, struct buf *problems)
+{
+	char *message = NULL;
+	PQconninfoOption *options = PQconninfoParse(source->postgres.dsn, &message);
+
+	PQfreemem(message);
+	PQconninfoFree(options);
+	if (options != NULL)
+		return true;
+	buf_print(problems, "%s: postgres.dsn of source %s: libpq does not understand it\n", config->file,
+		  source->name);
+	return false;
+}
+
+static bool judge_kafka(const struct config *config, const struct config_source *source, struct buf *problems)
+{
+	const struct config_property *property;
+	struct err err;
+	int index;
+
+	if (kafka_check(&source->kafka, &err, &index))
+		return true;
+	property = index < 0 ? NULL : &source->kafka.properties[index];
+	if (property != NULL && property->line > 0)
+		buf_print(problems, "%s:%d:%d: kafka.properties.%s: %s\n", config->file, property->line,
+			  property->column, property->name, err.text);
+	else
+		buf_print(problems, "%s: kafka of source %s: %s\n", config->file, source->name, err.text);
+	return false;
+}
+
+/* Sources mostly share their settings: what one said already is not said again. */
+static bool judge(const struct config *config, struct buf *problems)
+{
+	struct buf one = {0};
+	bool good = true;
+
+	for (size_t i = 0; i < config->n_sources; i++) {
+		buf_clear(&one);
+		good = judge_dsn(config, &config->sources[i], &one) && good;
+		good = judge_kafka(config, &config->sources[i], &one) && good;
+		if (strstr(buf_text(problems), buf_text(&one)) == NULL)
+			buf_add(problems, one.bytes, one.len);
+	}
+	buf_free(&one);
+	return good;
+}
+
+struct config *cli_load(const char *file)
+{
+	struct buf problems = {0};
+	struct config *config = config_load(file, &problems);
+
+	if (config != NULL && !judge(config, &problems)) {
+		config_free(config);
+		config = NULL;
+	}
+	fputs(buf_text(&problems), stderr);
+	buf_free(&problems);
+	return config;
+}
+
+const struct config_source *cli_source(const char *command, const struct config *config, const char *name)
+{
+	const struct config_source *source;
+	struct buf names = {0};
+
+	if (name == NULL && config->n_sources == 1)
+		return &config->sources[0];
+	source = name == NULL ? NULL : config_find_source(config, name);
+	if (source != NULL)
+		return source;
+	for (size_t i = 0; i < config->n_sources; i++)
+		buf_print(&names, "%s %s", i > 0 ? "," : "", config->sources[i].name);
+	if (name == NULL)
+		fprintf(stderr, "%s: say with --source which one:%s\n", command, buf_text(&names));
+	else
+		fprintf(stderr, "%s: there is no source %s, but%s\n", command, name, buf_text(&names));
+	buf_free(&names);
+	return NULL;
+}

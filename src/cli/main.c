@@ -1,0 +1,114 @@
+/* The program's entry: the table of commands, their help, and what holds for all of them. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_HELP "  -c, --config FILE  the configuration (default " CONFIG_DEFAULT_FILE ")\n"
+#define HELP_HELP "  -h, --help         this text\n"
+
+static const struct cli_command commands[] = {
+	{"run", "relay rows from PostgreSQL to Kafka, in the foreground",
+	 "usage: outboxd run [-c FILE]\n\n"
+	 "The daemon. It logs to stderr. SIGTERM and SIGINT let it finish what is in flight (a second one ends it "
+	 "at\n"
+	 "once), SIGUSR1 logs a status line.\n\n" CONFIG_HELP HELP_HELP "\n"
+	 "Exit code: 0 after a complete drain, 1 when the drain deadline passed with work in flight, 78 when the\n"
+	 "configuration is wrong.\n\n"
+	 "example: outboxd run -c outboxd.yaml\n",
+	 cli_run},
+	{"check", "check the configuration file",
+	 "usage: outboxd check --offline [-c FILE]\n\n"
+	 "Reports every mistake of the file at once, as FILE:LINE:COLUMN: message. librdkafka and libpq judge "
+	 "their own\n"
+	 "settings.\n\n"
+	 "      --offline      the file alone, without connecting to anything\n" CONFIG_HELP HELP_HELP "\n"
+	 "Exit code: 0 when all is well, 78 when the configuration is wrong.\n\n"
+	 "example: outboxd check --offline -c outboxd.yaml\n",
+	 cli_check},
+	{"states", "print the table of a row's states",
+	 "usage: outboxd states [--json]\n\n"
+	 "      --json         an array of {from, event, to, note}\n" HELP_HELP,
+	 cli_states},
+	{"config", "print the effective configuration, or every key",
+	 "usage: outboxd config [-c FILE]\n"
+	 "       outboxd config --reference\n\n"
+	 "Defaults are filled in; passwords are shown as ***.\n\n"
+	 "      --reference    every key with type, default, range and meaning; reads no file\n" CONFIG_HELP
+		 HELP_HELP "\n"
+	 "example: outboxd config -c outboxd.yaml | less\n",
+	 cli_config},
+	{"version", "print the versions of the program and its libraries", "usage: outboxd version\n\n" HELP_HELP,
+	 cli_version},
+};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static const struct cli_command *find_command(const char *name)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static void print_commands(FILE *out)
+{
+	fputs("usage: outboxd COMMAND [options]\n\n"
+	      "Relays rows of an outbox table in PostgreSQL to Kafka.\n\n",
+	      out);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+	fputs("\nEach command takes -h, --help.\n", out);
+}
+
+void cli_print_usage(const char *command, FILE *out)
+{
+	const char *word = strrchr(command, ' ');
+
+	fputs(find_command(word == NULL ? command : word + 1)->usage, out);
+}
+
+/* argv[0] becomes "outboxd COMMAND": getopt_long puts it before what it has to say. */
+static int run_command(const struct cli_command *command, int argc, char **argv)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "outboxd %s", command->name);
+	argv[0] = name;
+	return command->run(argc, argv);
+}
+
+/* What was printed must have arrived, else a script takes half an answer for a whole one. */
+static int finish_output(int exit_code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return exit_code;
+	fputs("outboxd: the output could not be written\n", stderr);
+	return exit_code == CLI_OK ? CLI_INTERNAL : exit_code;
+}
+
+int main(int argc, char **argv)
+{
+	const struct cli_command *command;
+
+	/* Timestamps without a time zone, and times as text, must mean the same to every instance and command. */
+	setenv("PGTZ", "UTC", 0);
+	setenv("PGDATESTYLE", "ISO", 0);
+	if (argc < 2) {
+		print_commands(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+		print_commands(stdout);
+		return finish_output(CLI_OK);
+	}
+	command = find_command(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
+	if (command == NULL) {
+		fprintf(stderr, "outboxd: unknown command %s\n\n", argv[1]);
+		print_commands(stderr);
+		return CLI_USAGE;
+	}
+	return finish_output(run_command(command, argc - 1, argv + 1));
+}
