@@ -21,7 +21,7 @@ static void describe(const struct cli_option *options, struct spec *spec)
 
 	*spec = (struct spec){.long_options[0] = {"help", no_argument, NULL, VAL_HELP}};
 	spec->letters[n_letters++] = 'h';
-	for (i = 0; options[i].name != NULL && i < OPTIONS_MAX; i++) {
+	for (i = 0; i < OPTIONS_MAX && options[i].name != NULL; i++) {
 		spec->long_options[i + 1] =
 			(struct option){options[i].name, options[i].text != NULL ? required_argument : no_argument,
 					NULL, VAL_FIRST + (int)i};
