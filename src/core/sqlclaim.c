@@ -1,0 +1,185 @@
+/* The claims. They are raced against crashes, lost answers, writers and people who change rows by hand (tests/race); each
+ * part is there because leaving it out was seen to break something. All run under READ COMMITTED: the moment of the
+ * snapshot and the moment of a row's lock differ, and other transactions commit between them. */
+#include "core/sqltext.h"
+
+#define KEYED SQLTEXT_KEYED
+#define INDEXED (SQLTEXT_KEYED | SQLTEXT_KEY_INDEX)
+
+const struct sqltext_part sqlclaim_claim[] = {
+	/* Due rows, oldest due time first, locked; a row that somebody else has locked is passed over. An expired row with two
+	 * attempts or more may be the one that crashes processes: it is left to the suspect claim. */
+	{0, 0,
+	 "WITH scanned AS MATERIALIZED (\n"
+	 "  SELECT {c.r} AS r, {c.id} AS id, {c.order} AS ord, {c.due} AS due, {c.taken} AS taken,"},
+	{KEYED, 0, "         {c.key} AS key,"},
+	{0, 0,
+	 "         coalesce(pg_column_size({c.payload}), 0) AS bytes\n"
+	 "    FROM {table} c\n"
+	 "   WHERE {c.unfinished} AND {c.due} <= now()"},
+	{SQLTEXT_FAR, 0, "     AND ({c.due}, {c.order}) > ({$far_due}, {$far_id}::{:order_type})"},
+	{0, 0,
+	 "     AND ({c.status} = {pending} OR ({c.expired} AND {c.tries} < least(2, {c.max})))\n"
+	 "   ORDER BY {c.due}, {c.order} LIMIT {$limit} FOR UPDATE SKIP LOCKED),"},
+	/* As many of them as their bytes allow, one at least: 4000 rows of 1 MB must not arrive. */
+	{0, 0,
+	 "candidate AS MATERIALIZED (\n"
+	 "  SELECT * FROM (\n"
+	 "    SELECT *, sum(bytes) OVER (ORDER BY due, ord ROWS UNBOUNDED PRECEDING) - bytes AS before FROM "
+	 "scanned) s\n"
+	 "   WHERE before = 0 OR before < {$max_bytes}),"},
+
+	/* The candidates of each key in order, and how many more of the key may be in flight. */
+	{KEYED, 0,
+	 "by_key AS MATERIALIZED (\n"
+	 "  SELECT g.*, greatest(0, least(n, {$share} - coalesce(\n"
+	 "           (SELECT u.held FROM unnest({$hot_keys}, {$hot_held}) u (key, held) WHERE u.key = "
+	 "g.key::text), 0))) AS room\n"
+	 "    FROM (SELECT key, array_agg(r ORDER BY ord) AS rs, count(*)::int AS n, min(due) AS due\n"
+	 "            FROM candidate GROUP BY key) g),"},
+	/* The first open rows of each key that are not ours. BETWEEN: with = the planner drops the key from the ORDER BY and
+	 * may walk the primary key through all settled rows; written so only the key index fits. OFFSET 0: else the list is
+	 * computed twice. */
+	{INDEXED, 0,
+	 "listed AS MATERIALIZED (\n"
+	 "  SELECT k.*, h.open FROM by_key k CROSS JOIN LATERAL (\n"
+	 "      SELECT ARRAY(SELECT {p.r} FROM {table} p\n"
+	 "                    WHERE {p.key} BETWEEN k.key AND k.key\n"
+	 "                      AND {p.open}{p.and_not_ours}\n"
+	 "                    ORDER BY {p.key}, {p.order} LIMIT k.room) AS open OFFSET 0) h),"},
+	/* Without an index on the key: from one scan for all keys, not one scan a key. IS TRUE makes the IN a hash table; left
+	 * to itself the planner may compare each row with each key. */
+	{KEYED, SQLTEXT_KEY_INDEX,
+	 "listed AS MATERIALIZED (\n"
+	 "  SELECT k.*, h.open[1:k.room] AS open FROM by_key k LEFT JOIN (\n"
+	 "    SELECT key, array_agg(r ORDER BY i) AS open FROM (\n"
+	 "      SELECT {p.key} AS key, {p.r} AS r, row_number() OVER (PARTITION BY {p.key} ORDER BY {p.order}) AS "
+	 "i\n"
+	 "        FROM {table} p\n"
+	 "       WHERE ({p.key} IN (SELECT key FROM by_key)) IS TRUE\n"
+	 "                      AND {p.open}{p.and_not_ours}) o\n"
+	 "     WHERE i <= {$limit} GROUP BY key) h ON h.key = k.key),"},
+	/* free: how many of a key's candidates are exactly these first open rows. Then nothing older is in flight elsewhere,
+	 * waits for its retry, has failed, or was locked or changed by somebody since the snapshot. Rows that this process
+	 * holds stand in front of the new ones in its memory, so they do not count. */
+	{KEYED, 0,
+	 "run AS MATERIALIZED (\n"
+	 "  SELECT key IS NOT NULL AS keyed, rs, n, due, open,\n"
+	 "         CASE WHEN key IS NULL THEN n\n"
+	 "              ELSE coalesce((SELECT min(i) - 1 FROM generate_subscripts(rs, 1) i\n"
+	 "                              WHERE rs[i] IS DISTINCT FROM open[i]), n) END AS free\n"
+	 "    FROM listed),"},
+
+	/* Those are claimed. = ANY (ARRAY(...)) is faster than a join and takes exactly the chosen rows. */
+	{0, 0, "claimed AS (\n  UPDATE {table} o SET {set_claimed}"},
+	{KEYED, 0, "   WHERE {o.r} = ANY (ARRAY(SELECT unnest(rs[1:free]) FROM run))"},
+	{0, KEYED, "   WHERE {o.r} = ANY (ARRAY(SELECT r FROM candidate))"},
+	{0, 0, "  RETURNING {o.returned})"},
+
+	/* The obstacle behind which the rest of a key's candidates must wait: it has failed, is held, or waits for its time.
+	 * Not one in flight: where the lease stands in available_at its time is the lease, and may end at any moment. */
+	{KEYED, 0,
+	 ", waiting AS MATERIALIZED (\n"
+	 "  SELECT r.rs[r.free + 1 : r.n] AS rs, {b.until} AS until\n"
+	 "    FROM run r JOIN {table} b ON {b.r} = r.open[r.free + 1]\n"
+	 "   WHERE r.free < r.n AND {b.status} <> {in_flight} AND ({b.status} = {failed} OR {b.due} > now())\n"
+	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),"},
+	/* They get the obstacle's time, once, so that no later claim reads and locks them; nor are they in flight any more. */
+	{KEYED, 0,
+	 "parked AS (\n"
+	 "  UPDATE {table} o SET {available_at} = w.until, {status} = {pending}{and_unleased}{and_updated}\n"
+	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING 1),"},
+	/* Open rows of a key that are due, but later than its candidates (due order need not be id order): the scan would meet
+	 * only followers for ever. They are drawn forward for the next claim. */
+	{KEYED, 0,
+	 "late AS MATERIALIZED (\n"
+	 "  SELECT {b.r} AS r, {pulled_due} AS due\n"
+	 "    FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN {table} b ON {b.r} = u.r\n"
+	 "   WHERE r.free < r.n AND u.r <> ALL (r.rs)\n"
+	 "     AND {b.status} = {pending} AND {b.due} > r.due AND {b.due} <= now()\n"
+	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),\n"
+	 "pulled AS (\n"
+	 "  UPDATE {table} o SET {available_at} = l.due{and_updated} FROM late l WHERE {o.r} = l.r RETURNING 1)"},
+
+	/* One row of tail always comes back, also when nothing was free. */
+	{0, 0,
+	 "SELECT tail.*, {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease,\n"
+	 "       CASE WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 2) THEN 2\n"
+	 "            WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,\n"
+	 "       {claimed_rest}\n"
+	 "  FROM (SELECT (SELECT count(*) FROM candidate) AS candidates,"},
+	{KEYED, 0,
+	 "               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,"},
+	{0, KEYED,
+	 "               0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,"},
+	{KEYED | SQLTEXT_PLAIN, 0, "               (SELECT coalesce(sum(free), 0) FROM run) AS free,"},
+	/* By id a row that changed since the snapshot may drop out of the update, and its followers would go without it. Then
+	 * the statement fails as a whole, in the same round trip: the text is no number. */
+	{KEYED, SQLTEXT_PLAIN,
+	 "               (SELECT CASE WHEN chosen = taken THEN free\n"
+	 "                            ELSE concat('" SQL_RACED_MARK ", ', taken, ' of ', chosen)::int END\n"
+	 "                  FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), "
+	 "0) AS chosen,\n"
+	 "                               (SELECT count(*) FROM claimed WHERE key IS NOT NULL) AS taken FROM run) "
+	 "f) AS free,"},
+	{0, 0,
+	 "               last.due::timestamptz AS last_due, last.ord::text AS last_id\n"
+	 "          FROM (VALUES (1)) one LEFT JOIN\n"
+	 "               (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail\n"
+	 "  LEFT JOIN claimed ON true ORDER BY claimed.ord"},
+	{0, 0, NULL},
+};
+
+/* Of a batch that crashed its process only the culprit may run out of attempts: so expired rows with two attempts or more are
+ * claimed one a statement, with nothing else in memory. */
+const struct sqltext_part sqlclaim_suspect[] = {
+	{0, 0, "WITH candidate AS MATERIALIZED ("},
+	{KEYED, 0, "  SELECT {c.r} AS r, {c.order} AS ord, {c.key} AS key FROM {table} c"},
+	{0, KEYED, "  SELECT {c.r} AS r FROM {table} c"},
+	{0, 0,
+	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.tries} >= 2 AND {c.tries} < {c.max}\n"
+	 "   ORDER BY {c.due}, {c.order} LIMIT 100 FOR UPDATE SKIP LOCKED),"},
+	/* The first open row of each suspect's key: only that one may be claimed. Strict: rows of ours count too. */
+	{KEYED, 0,
+	 "by_key AS MATERIALIZED (SELECT key, array_agg(r ORDER BY ord) AS rs FROM candidate GROUP BY key),"},
+	{INDEXED, 0,
+	 "head AS MATERIALIZED (\n"
+	 "  SELECT k.rs, coalesce(h.r, k.rs[1]) AS r FROM by_key k LEFT JOIN LATERAL (\n"
+	 "      SELECT {p.r} AS r FROM {table} p WHERE {p.key} BETWEEN k.key AND k.key AND {p.open}\n"
+	 "       ORDER BY {p.key}, {p.order} LIMIT 1 OFFSET 0) h ON true),"},
+	{KEYED, SQLTEXT_KEY_INDEX,
+	 "head AS MATERIALIZED (\n"
+	 "  SELECT k.rs, coalesce(h.r, k.rs[1]) AS r FROM by_key k LEFT JOIN (\n"
+	 "      SELECT DISTINCT ON ({p.key}) {p.key} AS key, {p.r} AS r FROM {table} p\n"
+	 "       WHERE ({p.key} IN (SELECT key FROM by_key)) IS TRUE AND {p.open}\n"
+	 "       ORDER BY {p.key}, {p.order}) h ON h.key = k.key),"},
+	{0, KEYED, "head AS MATERIALIZED (SELECT r FROM candidate),"},
+	{0, 0,
+	 "one AS MATERIALIZED (\n"
+	 "  SELECT {o.r} AS r, {o.taken} AS taken FROM {table} o\n"
+	 "   WHERE {o.r} = ANY (ARRAY(SELECT r FROM head))\n"
+	 "     AND {o.unfinished} AND {o.due} <= now() AND {o.expired} AND {o.tries} >= 2 AND {o.tries} < {o.max}\n"
+	 "   LIMIT 1 FOR UPDATE SKIP LOCKED),\n"
+	 "claimed AS (\n"
+	 "  UPDATE {table} o SET {set_claimed}\n"
+	 "   WHERE {o.r} = ANY (ARRAY(SELECT r FROM one))\n"
+	 "  RETURNING {o.returned})"},
+	/* Parking, as in the claim. */
+	{KEYED, 0,
+	 ", waiting AS MATERIALIZED (\n"
+	 "  SELECT h.rs, {b.until} AS until FROM head h JOIN {table} b ON {b.r} = h.r\n"
+	 "   WHERE {b.status} <> {in_flight} AND ({b.status} = {failed} OR {b.due} > now())\n"
+	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),\n"
+	 "parked AS (\n"
+	 "  UPDATE {table} o SET {available_at} = w.until, {status} = {pending}{and_unleased}{and_updated}\n"
+	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING 1)\n"
+	 "SELECT 0::bigint, (SELECT count(*) FROM parked),"},
+	{0, KEYED, "SELECT 0::bigint, 0::bigint,"},
+	{0, 0,
+	 "       0::bigint, (SELECT count(*) FROM one), NULL::timestamptz, NULL::text,\n"
+	 "       {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, (SELECT taken FROM "
+	 "one),\n"
+	 "       {claimed_rest}\n"
+	 "  FROM (VALUES (1)) v LEFT JOIN claimed ON true"},
+	{0, 0, NULL},
+};

@@ -1,0 +1,89 @@
+/* What follows a claim: outcomes, leases that ended for good, and freeing what was parked. */
+#include "core/sqltext.h"
+
+#define KEYED SQLTEXT_KEYED
+#define INDEXED (SQLTEXT_KEYED | SQLTEXT_KEY_INDEX)
+#define OWN_LEASE SQLTEXT_HAS(COLUMN_LEASE_UNTIL)
+#define ERROR SQLTEXT_HAS(COLUMN_LAST_ERROR)
+#define OWNER SQLTEXT_HAS(COLUMN_LEASE_OWNER)
+
+/* An expired row that has used its last attempt is failed, never claimed again. */
+const struct sqltext_part sqlsettle_expire[] = {
+	{0, 0, "UPDATE {table} SET {status} = {failed}, {available_at} = {sentinel}{and_unleased}{and_updated}"},
+	{ERROR, 0,
+	 "     , {last_error} = format('lease expired, attempt %s of %s', {attempts}, {max})::{:error_type}"},
+	{0, 0,
+	 " WHERE {id} = ANY (ARRAY(SELECT {p.id} FROM {table} p\n"
+	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= "
+	 "{p.max}\n"
+	 "                          ORDER BY {p.due}, {p.order} LIMIT 500 FOR UPDATE SKIP LOCKED))\n"
+	 "RETURNING {id}::text"},
+	{0, 0, NULL},
+};
+
+/* Outcomes: sent; pending with a delay (retry); pending without one and the attempt given back (release); failed.
+ * The lease is the fence: each claim of a row gives it another one, and a row cannot be claimed before its lease has ended,
+ * so whoever names state and lease still holds the row. A release or retry makes an earlier claim possible, whose lease
+ * might be the same: so the owner of the row's own claim is named too. */
+const struct sqltext_part sqlsettle_settle[] = {
+	{0, 0,
+	 "UPDATE {table} o\n"
+	 "   SET {status} = x.status{:status_cast}, {attempts} = greatest({o.tries} - x.back, 0),\n"
+	 /* The sentinel takes a failed row out of the due range. */
+	 "       {available_at} = CASE x.status WHEN {sent} THEN {o.available_at} WHEN {failed} THEN {sentinel}"},
+	{OWN_LEASE, 0,
+	 "            ELSE CASE WHEN x.delay > '0' THEN now() + x.delay ELSE {o.available_at} END END"},
+	/* One column for both: it holds the lease, so each outcome but sent has to write a time there. */
+	{0, OWN_LEASE, "            ELSE now() + x.delay END"},
+	{ERROR, 0,
+	 "     , {last_error} = CASE WHEN x.status = {sent} THEN NULL\n"
+	 "            ELSE coalesce(x.error, {o.last_error})::{:error_type} END"},
+	{SQLTEXT_HAS(COLUMN_SETTLED_AT), 0, "     , {settled_at} = CASE WHEN x.status = {sent} THEN now() END"},
+	{0, 0,
+	 "       {and_unleased}{and_updated}\n  FROM unnest({$ids}::{:id_type}[], {$leases}, {$states}, {$delays}, "
+	 "{$backs}"},
+	{ERROR, 0, "     , {$errors}"},
+	{OWNER, 0, "     , {$owners}"},
+	{0, 0, "     ) AS x (id, lease, status, delay, back"},
+	{ERROR, 0, "     , error"},
+	{OWNER, 0, "     , owner"},
+	{0, 0, "     )\n WHERE {o.id} = x.id AND {o.status} = {in_flight} AND {o.lease} = x.lease"},
+	{OWNER, 0, "   AND {o.lease_owner} = x.owner"},
+	{0, 0, "RETURNING {o.id}::text"},
+	{0, 0, NULL},
+};
+
+/* Rows parked at the sentinel come back when what they waited for is gone: people delete or edit rows by hand, and on_failed
+ * or ordering may have been changed. Bounded; to be repeated while it freed 10000. */
+const struct sqltext_part sqlsettle_sweep[] = {
+	{0, 0, "WITH"},
+	{KEYED, 0,
+	 "keys AS MATERIALIZED (\n"
+	 "  SELECT DISTINCT {p.key} AS key FROM {table} p\n"
+	 "   WHERE {p.unfinished} AND {p.due} = {sentinel} AND {p.status} IN ({pending}, {in_flight})),"},
+	/* Keys whose first open row neither failed nor is held at infinity. */
+	{INDEXED, 0,
+	 "free AS MATERIALIZED (\n"
+	 "  SELECT k.key FROM keys k CROSS JOIN LATERAL (\n"
+	 "    SELECT {p.status} AS status, {p.due} AS due FROM {table} p\n"
+	 "     WHERE {p.key} BETWEEN k.key AND k.key AND {p.open}\n"
+	 "     ORDER BY {p.key}, {p.order} LIMIT 1 OFFSET 0) h"},
+	{KEYED, SQLTEXT_KEY_INDEX,
+	 "free AS MATERIALIZED (\n"
+	 "  SELECT h.key FROM (\n"
+	 "    SELECT DISTINCT ON ({p.key}) {p.key} AS key, {p.status} AS status, {p.due} AS due FROM {table} p\n"
+	 "     WHERE ({p.key} IN (SELECT key FROM keys)) IS TRUE AND {p.open}\n"
+	 "     ORDER BY {p.key}, {p.order}) h"},
+	{KEYED, 0, "   WHERE h.status <> {failed} AND h.due <> 'infinity'),"},
+	{0, 0,
+	 "freed AS (\n"
+	 "  UPDATE {table} SET {available_at} = now(){and_updated}\n"
+	 "   WHERE {id} = ANY (ARRAY(SELECT {p.id} FROM {table} p\n"
+	 "                            WHERE {p.unfinished} AND {p.due} = {sentinel}\n"
+	 "                              AND {p.status} IN ({pending}, {in_flight})"},
+	{KEYED, 0, "                              AND ({p.key} IS NULL OR {p.key} IN (SELECT key FROM free))"},
+	{0, 0,
+	 "                            ORDER BY {p.order} LIMIT 10000 FOR UPDATE SKIP LOCKED)) RETURNING 1)\n"
+	 "SELECT count(*) FROM freed"},
+	{0, 0, NULL},
+};

@@ -1,0 +1,212 @@
+#include "server.h"
+
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void server_die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(2);
+}
+
+PGconn *server_connect(const char *dsn, const char *name)
+{
+	const char *const keys[] = {"dbname", "application_name", NULL};
+	const char *const values[] = {dsn, name, NULL};
+	PGconn *conn = PQconnectdbParams(keys, values, 1);
+
+	if (PQstatus(conn) != CONNECTION_OK)
+		server_die("%s", PQerrorMessage(conn));
+	return conn;
+}
+
+static char *print(const char *format, va_list args)
+{
+	char *text = NULL;
+
+	if (vasprintf(&text, format, args) < 0)
+		server_die("out of memory");
+	return text;
+}
+
+static PGresult *query(PGconn *conn, const char *text)
+{
+	PGresult *result = PQexec(conn, text);
+	ExecStatusType status = PQresultStatus(result);
+
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+		server_die("%s: %s", text, PQerrorMessage(conn));
+	return result;
+}
+
+void server_run(PGconn *conn, const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, format);
+	text = print(format, args);
+	va_end(args);
+	PQclear(query(conn, text));
+	free(text);
+}
+
+int64_t server_number(PGconn *conn, const char *format, ...)
+{
+	va_list args;
+	PGresult *result;
+	char *text;
+	int64_t number;
+
+	va_start(args, format);
+	text = print(format, args);
+	va_end(args);
+	result = query(conn, text);
+	number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+	PQclear(result);
+	free(text);
+	return number;
+}
+
+char *server_text(PGconn *conn, const char *format, ...)
+{
+	va_list args;
+	PGresult *result;
+	char *text, *value;
+
+	va_start(args, format);
+	text = print(format, args);
+	va_end(args);
+	result = query(conn, text);
+	value = strdup(PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+	PQclear(result);
+	free(text);
+	return value;
+}
+
+/* ---- the relay's statements ---- */
+
+PGresult *server_execute(PGconn *conn, const struct sql_statement *statement, const char *text,
+			 const struct server_values *values)
+{
+	const char *bytes[SQL_PARAMS];
+	int lengths[SQL_PARAMS], formats[SQL_PARAMS], i;
+	PGresult *result;
+
+	for (i = 0; i < statement->n_params; i++) {
+		bytes[i] = values->values[statement->params[i]].bytes;
+		lengths[i] = (int)values->values[statement->params[i]].len;
+		formats[i] = 1;
+	}
+	PQclear(query(conn, "BEGIN ISOLATION LEVEL READ COMMITTED"));
+	PQclear(query(
+		conn,
+		statement->pin_plan
+			? "SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+			: "SET LOCAL jit = off"));
+	result = PQexecParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, bytes,
+			      lengths, formats, 1);
+	PQclear(query(conn, PQresultStatus(result) == PGRES_TUPLES_OK ? "COMMIT" : "ROLLBACK"));
+	return result;
+}
+
+struct slice server_cell(const PGresult *result, int row, int column)
+{
+	if (PQgetisnull(result, row, column))
+		return SLICE_NULL;
+	return (struct slice){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
+}
+
+int64_t server_int8(const PGresult *result, int row, int column)
+{
+	return PQgetisnull(result, row, column) ? 0 : pg_get_int8(server_cell(result, row, column));
+}
+
+int32_t server_int4(const PGresult *result, int row, int column)
+{
+	return PQgetisnull(result, row, column) ? 0 : pg_get_int4(server_cell(result, row, column));
+}
+
+static struct slice text_slice(const char *text)
+{
+	return text == NULL ? slice_of("") : slice_of(text);
+}
+
+static bool is_true(const PGresult *result, int row, int column)
+{
+	return PQgetvalue(result, row, column)[0] == 't';
+}
+
+struct sql_table_facts *server_inspect(PGconn *conn, const struct config_source *source)
+{
+	struct sql_table_facts *facts = MEM_NEW(struct sql_table_facts);
+	struct server_values values = {0};
+	struct buf table = {0};
+	struct err err;
+	PGresult *result;
+	int row;
+
+	if (!sql_table_name(source->table, &table, &err))
+		server_die("%s", err.text);
+	values.values[SQL_P_TABLE] = text_slice(buf_text(&table));
+	values.values[SQL_P_KEY_COLUMN] = text_slice(source->columns[COLUMN_KEY]);
+	result = server_execute(conn, &sql_inspect, NULL, &values);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		server_die("%s", PQresultErrorMessage(result));
+	if (PQntuples(result) == 0)
+		return NULL;
+	*facts = (struct sql_table_facts){.schema = PQgetvalue(result, 0, 0),
+					  .name = PQgetvalue(result, 0, 1),
+					  .relkind = PQgetvalue(result, 0, 2)[0],
+					  .n_columns = (size_t)PQntuples(result),
+					  .has_key_index = is_true(result, 0, 8)};
+	facts->columns = MEM_NEW_ARRAY(facts->n_columns, struct sql_column_facts);
+	for (row = 0; row < PQntuples(result); row++)
+		facts->columns[row] = (struct sql_column_facts){.name = PQgetvalue(result, row, 3),
+								.type = PQgetvalue(result, row, 4),
+								.bytea = is_true(result, row, 5),
+								.not_null = is_true(result, row, 6),
+								.microseconds = is_true(result, row, 7)};
+	buf_free(&table);
+	return facts; /* borrows from the result, which stays */
+}
+
+struct config_source server_source(const char *table)
+{
+	struct config_source source = {
+		.name = "orders",
+		.table = table,
+		.preset = "outboxd",
+		.columns = {[COLUMN_ID] = "id",
+			    [COLUMN_ORDER] = "id",
+			    [COLUMN_EVENT_ID] = "event_id",
+			    [COLUMN_KEY] = "aggregate_id",
+			    [COLUMN_TYPE] = "event_type",
+			    [COLUMN_PAYLOAD] = "payload",
+			    [COLUMN_HEADERS] = "headers",
+			    [COLUMN_STATUS] = "status",
+			    [COLUMN_ATTEMPTS] = "attempts",
+			    [COLUMN_AVAILABLE_AT] = "available_at",
+			    [COLUMN_LEASE_UNTIL] = "lease_until",
+			    [COLUMN_LEASE_OWNER] = "lease_owner",
+			    [COLUMN_LAST_ERROR] = "last_error",
+			    [COLUMN_CREATED_AT] = "created_at",
+			    [COLUMN_SETTLED_AT] = "settled_at"},
+		.states = {"PENDING", "SENDING", "SENT", "FAILED"},
+		.topic = "{event_type}",
+		.ordering = ORDERING_KEY,
+		.on_failed = ON_FAILED_BLOCK,
+		.notify = "outboxd_orders",
+		.retry = {.max_attempts = 10},
+	};
+
+	return source;
+}
