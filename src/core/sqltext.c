@@ -43,6 +43,9 @@ static const struct expression {
 	{"open", SQLTEXT_HAS(COLUMN_SETTLED_AT), "{.settled_at} IS NULL AND {.status} IN ({pending}, {in_flight})"},
 	{"open", SQLTEXT_BLOCK, "({.status} IN ({pending}, {in_flight}) OR {.unskipped})"},
 	{"open", 0, "{.status} IN ({pending}, {in_flight})"},
+	/* The key index covers at least what is open. */
+	{"key_range", SQLTEXT_HAS(COLUMN_SETTLED_AT), "{.settled_at} IS NULL"},
+	{"key_range", 0, "{.open}"},
 	{"unskipped", 0, "({.status} = {failed} AND ({.last_error} LIKE 'skipped: %') IS NOT TRUE)"},
 
 	/* Where rows stand that wait without a date: out of the due range, and told apart from 'infinity', which is the

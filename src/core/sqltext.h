@@ -31,12 +31,17 @@ struct sqltext {
 	const char *status_cast;    /* "" or "::type" */
 	const char *attempts_limit; /* one less than the largest number the column holds */
 	const char *template_values, *template_names;
+	enum sql_order order;
 };
 
 struct sqltext_part {
 	uint64_t when, unless;
 	const char *text;
 };
+
+/* Finds out the dialect of one source and its table; it borrows from both and lives in the arena. False and err: sql_new. */
+bool sqltext_fit(struct sqltext *out, const struct config_source *source, const struct sql_table_facts *facts,
+		 const struct sql_templates *templates, struct arena *arena, struct err *err) must_check;
 
 /* Fills in the parts, each on lines of its own (the last one has no text). The statement's text lives in the arena. */
 void sqltext_build(const struct sqltext *dialect, const struct sqltext_part *parts, struct arena *arena,

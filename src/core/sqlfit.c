@@ -1,0 +1,336 @@
+#include "core/sqltext.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is known of the table ---- */
+
+/* One source and its table while its statements are made. */
+struct fitting {
+	const struct config_source *source;
+	const struct sql_table_facts *facts; /* NULL: offline */
+	struct arena *arena;
+	struct sqltext text;
+	const struct sql_column_facts *columns[CONFIG_COLUMNS]; /* NULL: not there, or offline */
+	struct err *err;
+};
+
+static const struct sql_column_facts *find_column(const struct sql_table_facts *facts, const char *name)
+{
+	size_t i;
+
+	for (i = 0; facts != NULL && i < facts->n_columns; i++) {
+		if (strcmp(facts->columns[i].name, name) == 0)
+			return &facts->columns[i];
+	}
+	return NULL;
+}
+
+static bool type_begins(const struct sql_column_facts *column, const char *prefix)
+{
+	return column != NULL && strncmp(column->type, prefix, strlen(prefix)) == 0;
+}
+
+static bool type_is(const struct sql_column_facts *column, const char *type)
+{
+	return column != NULL && strcmp(column->type, type) == 0;
+}
+
+static bool is_text(const struct sql_column_facts *column)
+{
+	return type_is(column, "text") || type_begins(column, "character") || type_is(column, "name") ||
+	       type_is(column, "citext");
+}
+
+static bool is_integer(const struct sql_column_facts *column)
+{
+	return type_is(column, "smallint") || type_is(column, "integer") || type_is(column, "bigint");
+}
+
+static bool is_time(const struct sql_column_facts *column)
+{
+	return type_begins(column, "timestamp") || type_is(column, "date");
+}
+
+static const char *quoted(struct arena *arena, const char *text, void (*quote)(struct buf *, const char *))
+{
+	struct buf buf = {0};
+	const char *copy;
+
+	quote(&buf, text);
+	copy = arena_copy_bytes(arena, buf.bytes, buf.len);
+	buf_free(&buf);
+	return copy;
+}
+
+static bool has(const struct fitting *fitting, enum config_column column)
+{
+	return (fitting->text.has & SQLTEXT_HAS(column)) != 0;
+}
+
+static void leave_out(struct fitting *fitting, enum config_column column)
+{
+	fitting->text.has &= ~SQLTEXT_HAS(column);
+	fitting->text.columns[column] = NULL;
+	fitting->columns[column] = NULL;
+}
+
+/* Never left out, whatever maps them: without them nothing can be claimed, or in another order than asked for. */
+static bool is_needed(const struct config_source *source, enum config_column column)
+{
+	switch (column) {
+	case COLUMN_ID:
+	case COLUMN_STATUS:
+	case COLUMN_PAYLOAD:
+	case COLUMN_ATTEMPTS:
+	case COLUMN_AVAILABLE_AT:
+		return true;
+	case COLUMN_KEY:
+	case COLUMN_ORDER:
+		return source->ordering == ORDERING_KEY;
+	default:
+		return source->column_required[column];
+	}
+}
+
+/* Maps one column; false when it is missing and may not be. */
+static bool fit_column(struct fitting *fitting, enum config_column column)
+{
+	const struct config_source *source = fitting->source;
+	const char *name = source->columns[column];
+
+	if (name == NULL)
+		return !is_needed(source, column) || column == COLUMN_ORDER;
+	fitting->columns[column] = find_column(fitting->facts, name);
+	if (fitting->facts != NULL && fitting->columns[column] == NULL)
+		return !is_needed(source, column);
+	fitting->text.columns[column] = quoted(fitting->arena, name, sqltext_identifier);
+	fitting->text.has |= SQLTEXT_HAS(column);
+	return true;
+}
+
+/* Maps all of them; names every one that is missing. */
+static bool fit_columns(struct fitting *fitting)
+{
+	struct buf missing = {0};
+	bool good;
+	int column;
+
+	for (column = 0; column < CONFIG_COLUMNS; column++) {
+		if (fit_column(fitting, column))
+			continue;
+		buf_print(&missing, "%scolumns.%s", missing.len > 0 ? ", " : "", config_column_name(column));
+		if (fitting->source->columns[column] != NULL)
+			buf_print(&missing, " (\"%s\")", fitting->source->columns[column]);
+	}
+	good = missing.len == 0;
+	if (!good)
+		err_set(fitting->err,
+			"table %s lacks %s: map them to columns it has, or add what `outboxd schema --adopt` "
+			"prints",
+			fitting->source->table, buf_text(&missing));
+	buf_free(&missing);
+	return good;
+}
+
+static bool same_column(const struct fitting *fitting, enum config_column a, enum config_column b)
+{
+	return has(fitting, a) && has(fitting, b) &&
+	       strcmp(fitting->source->columns[a], fitting->source->columns[b]) == 0;
+}
+
+/* Roles that fall together with another one: a lease that stands in available_at, an order that is the id. */
+static void fold_roles(struct fitting *fitting)
+{
+	if (same_column(fitting, COLUMN_LEASE_UNTIL, COLUMN_AVAILABLE_AT))
+		leave_out(fitting, COLUMN_LEASE_UNTIL);
+	if (same_column(fitting, COLUMN_ORDER, COLUMN_ID))
+		leave_out(fitting, COLUMN_ORDER);
+	if (!has(fitting, COLUMN_ORDER)) {
+		fitting->text.columns[COLUMN_ORDER] = fitting->text.columns[COLUMN_ID];
+		fitting->columns[COLUMN_ORDER] = fitting->columns[COLUMN_ID];
+	}
+}
+
+/* ---- what must hold ---- */
+
+/* NULL in the id or the order would make rows invisible to every comparison. A view does not know. */
+static bool check_not_null(const struct fitting *fitting, enum config_column role)
+{
+	const struct sql_column_facts *column = fitting->columns[role];
+
+	if (fitting->facts->relkind == 'v' || column->not_null)
+		return true;
+	return err_set(fitting->err,
+		       "columns.%s: \"%s\" may be NULL, and such a row would never be sent: ALTER TABLE %s ALTER "
+		       "COLUMN %s "
+		       "SET NOT NULL",
+		       config_column_name(role), column->name, fitting->text.table, fitting->text.columns[role]);
+}
+
+static bool check_times(const struct fitting *fitting)
+{
+	enum config_column role = has(fitting, COLUMN_LEASE_UNTIL) ? COLUMN_LEASE_UNTIL : COLUMN_AVAILABLE_AT;
+	const struct sql_column_facts *due = fitting->columns[COLUMN_AVAILABLE_AT], *lease = fitting->columns[role];
+
+	if (!type_begins(due, "timestamp"))
+		return err_set(fitting->err,
+			       "columns.available_at: \"%s\" is %s; it must be timestamp with time zone", due->name,
+			       due->type);
+	if (lease->microseconds)
+		return true;
+	/* A settle names the lease as it received it: rounded, it would find no row, and everything would be sent twice. */
+	return err_set(
+		fitting->err,
+		"columns.%s: \"%s\" is %s, but a lease needs microseconds: ALTER TABLE %s ALTER COLUMN %s TYPE "
+		"timestamp with time zone",
+		config_column_name(role), lease->name, lease->type, fitting->text.table,
+		fitting->text.columns[role]);
+}
+
+/* n of character varying(n), or 0. */
+static long type_length(const struct sql_column_facts *column)
+{
+	const char *open = strchr(column->type, '(');
+
+	return is_text(column) && open != NULL ? strtol(open + 1, NULL, 10) : 0;
+}
+
+static bool check_labels(const struct fitting *fitting)
+{
+	const struct sql_column_facts *status = fitting->columns[COLUMN_STATUS];
+	long length = type_length(status);
+	int state;
+
+	for (state = 0; length > 0 && state < CONFIG_STATES; state++) {
+		if (strlen(fitting->source->states[state]) > (size_t)length)
+			return err_set(fitting->err, "states: \"%s\" does not fit into \"%s\", which is %s",
+				       fitting->source->states[state], status->name, status->type);
+	}
+	return true;
+}
+
+static bool check_block(const struct fitting *fitting)
+{
+	if ((fitting->text.has & SQLTEXT_BLOCK) == 0 || has(fitting, COLUMN_SETTLED_AT) ||
+	    has(fitting, COLUMN_LAST_ERROR))
+		return true;
+	return err_set(fitting->err, "on_failed: block needs a column that tells a skipped row from a failed one: "
+				     "map columns.settled_at or "
+				     "columns.last_error, or set on_failed: continue");
+}
+
+static bool check_fit(const struct fitting *fitting)
+{
+	if (!check_block(fitting))
+		return false;
+	if (fitting->facts == NULL)
+		return true;
+	if (strchr("rpvf", fitting->facts->relkind) == NULL)
+		return err_set(fitting->err, "%s is no table or view that rows can be changed in",
+			       fitting->source->table);
+	return check_not_null(fitting, COLUMN_ID) && check_not_null(fitting, COLUMN_ORDER) &&
+	       check_times(fitting) && check_labels(fitting);
+}
+
+/* ---- the dialect ---- */
+
+static void set_flags(struct fitting *fitting)
+{
+	const struct config_source *source = fitting->source;
+	const struct sql_table_facts *facts = fitting->facts;
+	const struct sql_column_facts *payload = fitting->columns[COLUMN_PAYLOAD];
+	uint64_t *flags = &fitting->text.has;
+
+	*flags |= source->ordering == ORDERING_KEY ? SQLTEXT_KEYED : 0;
+	*flags |= source->ordering == ORDERING_KEY && source->on_failed == ON_FAILED_BLOCK ? SQLTEXT_BLOCK : 0;
+	*flags |= facts == NULL || facts->relkind == 'r' ? SQLTEXT_PLAIN : 0;
+	*flags |= facts == NULL || !fitting->columns[COLUMN_AVAILABLE_AT]->not_null ? SQLTEXT_NULLABLE : 0;
+	*flags |= facts == NULL || facts->has_key_index ? SQLTEXT_KEY_INDEX : 0;
+	*flags |= has(fitting, COLUMN_CREATED_AT) && (facts == NULL || is_time(fitting->columns[COLUMN_CREATED_AT]))
+			  ? SQLTEXT_AGE
+			  : 0;
+	*flags |= payload != NULL && payload->bytea ? SQLTEXT_BYTEA : 0;
+	*flags |= is_integer(fitting->columns[COLUMN_TIMESTAMP]) ? SQLTEXT_MILLIS : 0;
+}
+
+static void set_types(struct fitting *fitting)
+{
+	const struct sql_column_facts *const *columns = fitting->columns;
+	const struct sql_column_facts *status = columns[COLUMN_STATUS];
+	struct sqltext *text = &fitting->text;
+	struct buf cast = {0};
+
+	text->id_type = columns[COLUMN_ID] == NULL ? "bigint" : columns[COLUMN_ID]->type;
+	text->order_type = columns[COLUMN_ORDER] == NULL ? "bigint" : columns[COLUMN_ORDER]->type;
+	/* An explicit cast cuts the text to a column's length. */
+	text->error_type = columns[COLUMN_LAST_ERROR] == NULL ? "text" : columns[COLUMN_LAST_ERROR]->type;
+	text->attempts_limit = type_is(columns[COLUMN_ATTEMPTS], "smallint") ? "32766" : "2147483646";
+	/* Labels in statements are literals and need no type; those that come as parameters do. */
+	if (status != NULL && !is_text(status))
+		buf_print(&cast, "::%s", status->type);
+	text->status_cast = arena_copy_string(fitting->arena, buf_text(&cast));
+	buf_free(&cast);
+}
+
+static bool set_templates(struct fitting *fitting, const struct sql_templates *templates)
+{
+	struct buf values = {0}, names = {0};
+	bool good = true;
+	size_t i;
+
+	for (i = 0; good && templates != NULL && i < templates->n_columns; i++) {
+		if (fitting->facts != NULL && find_column(fitting->facts, templates->columns[i]) == NULL)
+			good = err_set(fitting->err,
+				       "a template names the column \"%s\", which table %s does not have",
+				       templates->columns[i], fitting->source->table);
+		buf_add_string(&values, ", o.");
+		sqltext_identifier(&values, templates->columns[i]);
+		buf_print(&values, "::text AS template_%zu", i);
+		buf_print(&names, ", claimed.template_%zu", i);
+	}
+	fitting->text.template_values = arena_copy_string(fitting->arena, buf_text(&values));
+	fitting->text.template_names = arena_copy_string(fitting->arena, buf_text(&names));
+	buf_free(&values);
+	buf_free(&names);
+	return good;
+}
+
+static bool set_table(struct fitting *fitting)
+{
+	struct buf name = {0};
+	bool good = sql_table_name(fitting->source->table, &name, fitting->err);
+	int state;
+
+	fitting->text.table = arena_copy_string(fitting->arena, buf_text(&name));
+	buf_free(&name);
+	for (state = 0; state < CONFIG_STATES; state++)
+		fitting->text.labels[state] =
+			quoted(fitting->arena, fitting->source->states[state], sqltext_literal);
+	return good;
+}
+
+/* The order column's text: whether it compares as a number or bytewise, or only the server can tell. */
+static enum sql_order order_of(const struct sql_column_facts *column)
+{
+	if (column == NULL || is_integer(column))
+		return SQL_ORDER_NUMBER;
+	return type_is(column, "uuid") ? SQL_ORDER_BYTES : SQL_ORDER_ARRIVAL;
+}
+
+bool sqltext_fit(struct sqltext *out, const struct config_source *source, const struct sql_table_facts *facts,
+		 const struct sql_templates *templates, struct arena *arena, struct err *err)
+{
+	struct fitting fitting = {.source = source, .facts = facts, .arena = arena, .err = err};
+
+	if (!set_table(&fitting) || !fit_columns(&fitting) || !set_templates(&fitting, templates))
+		return false;
+	fold_roles(&fitting);
+	set_flags(&fitting);
+	set_types(&fitting);
+	if (!check_fit(&fitting))
+		return false;
+	*out = fitting.text;
+	out->order = order_of(fitting.columns[COLUMN_ORDER]);
+	return true;
+}
