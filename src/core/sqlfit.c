@@ -1,5 +1,7 @@
 #include "core/sqltext.h"
 
+#include "config/template.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -273,6 +275,48 @@ static void set_types(struct fitting *fitting)
 	buf_free(&cast);
 }
 
+static bool template_names(struct fitting *fitting, const char *text, const char *column)
+{
+	struct template template;
+	size_t i;
+
+	if (!template_parse(fitting->arena, text, &template, NULL))
+		return false;
+	for (i = 0; i < template.n_pieces; i++) {
+		if (template.pieces[i].column != NULL && strcmp(template.pieces[i].column, column) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Only headers that the preset brings name it: then they are left out with it. */
+static bool is_optional(struct fitting *fitting, const char *column)
+{
+	const struct config_source *source = fitting->source;
+	size_t i;
+
+	for (i = 0; i < source->n_headers; i++) {
+		if (!source->headers[i].optional &&
+		    template_names(fitting, source->headers[i].template_text, column))
+			return false;
+	}
+	return !template_names(fitting, source->topic, column);
+}
+
+static bool add_template_column(struct fitting *fitting, const char *column, struct buf *values)
+{
+	if (fitting->facts == NULL || find_column(fitting->facts, column) != NULL) {
+		buf_add_string(values, "o.");
+		sqltext_identifier(values, column);
+		buf_add_string(values, "::text");
+		return true;
+	}
+	buf_add_string(values, "NULL::text");
+	return is_optional(fitting, column) ||
+	       err_set(fitting->err, "a template names the column \"%s\", which table %s does not have", column,
+		       fitting->source->table);
+}
+
 static bool set_templates(struct fitting *fitting, const struct sql_templates *templates)
 {
 	struct buf values = {0}, names = {0};
@@ -280,13 +324,9 @@ static bool set_templates(struct fitting *fitting, const struct sql_templates *t
 	size_t i;
 
 	for (i = 0; good && templates != NULL && i < templates->n_columns; i++) {
-		if (fitting->facts != NULL && find_column(fitting->facts, templates->columns[i]) == NULL)
-			good = err_set(fitting->err,
-				       "a template names the column \"%s\", which table %s does not have",
-				       templates->columns[i], fitting->source->table);
-		buf_add_string(&values, ", o.");
-		sqltext_identifier(&values, templates->columns[i]);
-		buf_print(&values, "::text AS template_%zu", i);
+		buf_add_string(&values, ", ");
+		good = add_template_column(fitting, templates->columns[i], &values);
+		buf_print(&values, " AS template_%zu", i);
 		buf_print(&names, ", claimed.template_%zu", i);
 	}
 	fitting->text.template_values = arena_copy_string(fitting->arena, buf_text(&values));
