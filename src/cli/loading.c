@@ -1,27 +1,13 @@
 /* The configuration as every command gets it: loaded, and judged by the libraries as well. */
 #include "cli/cli.h"
 
-#include "config/secret.h"
+#include "io/judge.h"
 #include "io/kafka.h"
 
-#include <libpq-fe.h>
 #include <string.h>
 
-/* libpq's own message repeats parts of the string, and with them perhaps the password: it is not passed on. */
-static bool judge_dsn(const struct config *config, const struct config_source *source, struct buf *problems)
-{
-	char *message = NULL;
-	PQconninfoOption *options = PQconninfoParse(source->postgres.dsn, &message);
-
-	PQfreemem(message);
-	PQconninfoFree(options);
-	if (options != NULL)
-		return true;
-	buf_print(problems, "%s: postgres.dsn of source %s: libpq does not understand it\n", config->file,
-		  source->name);
-	return false;
-}
-
+/* Properties that are good one by one may contradict each other. Sources mostly share them: what one said already is not
+ * said again. */
 static bool judge_kafka(const struct config *config, const struct config_source *source, struct buf *problems)
 {
 	const struct config_property *property;
@@ -30,6 +16,8 @@ static bool judge_kafka(const struct config *config, const struct config_source 
 
 	if (kafka_check(&source->kafka, &err, &index))
 		return true;
+	if (strstr(buf_text(problems), err.text) != NULL)
+		return false;
 	property = index < 0 ? NULL : &source->kafka.properties[index];
 	if (property != NULL && property->line > 0)
 		buf_print(problems, "%s:%d:%d: kafka.properties.%s: %s\n", config->file, property->line,
@@ -39,29 +27,21 @@ static bool judge_kafka(const struct config *config, const struct config_source 
 	return false;
 }
 
-/* Sources mostly share their settings: what one said already is not said again. */
-static bool judge(const struct config *config, struct buf *problems)
+static bool judge_all(const struct config *config, struct buf *problems)
 {
-	struct buf one = {0};
 	bool good = true;
 
-	for (size_t i = 0; i < config->n_sources; i++) {
-		buf_clear(&one);
-		good = judge_dsn(config, &config->sources[i], &one) && good;
-		good = judge_kafka(config, &config->sources[i], &one) && good;
-		if (strstr(buf_text(problems), buf_text(&one)) == NULL)
-			buf_add(problems, one.bytes, one.len);
-	}
-	buf_free(&one);
+	for (size_t i = 0; i < config->n_sources; i++)
+		good = judge_kafka(config, &config->sources[i], problems) && good;
 	return good;
 }
 
 struct config *cli_load(const char *file)
 {
 	struct buf problems = {0};
-	struct config *config = config_load(file, &problems);
+	struct config *config = config_load_judged(file, &judge_libraries, &problems);
 
-	if (config != NULL && !judge(config, &problems)) {
+	if (config != NULL && !judge_all(config, &problems)) {
 		config_free(config);
 		config = NULL;
 	}

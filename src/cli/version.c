@@ -15,11 +15,13 @@ static void print_library(const char *name, const char *compiled, const char *ru
 
 static void print_libpq(void)
 {
-	char running[32];
-	int version = PQlibVersion(); /* 150020 is 15.20 */
+	char compiled[32], running[32];
+	int version = PQlibVersion();
 
+	/* 150020 is 15.20 */
+	snprintf(compiled, sizeof(compiled), "%d.%d", PG_VERSION_NUM / 10000, PG_VERSION_NUM % 10000);
 	snprintf(running, sizeof(running), "%d.%d", version / 10000, version % 10000);
-	print_library("libpq", PG_VERSION, running);
+	print_library("libpq", compiled, running);
 }
 
 static void print_librdkafka(void)

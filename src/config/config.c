@@ -52,10 +52,17 @@ static void load_content(struct load *load, const struct buf *content)
 
 struct config *config_load(const char *file, struct buf *problems)
 {
+	static const struct config_judge nobody = {0};
+
+	return config_load_judged(file, &nobody, problems);
+}
+
+struct config *config_load_judged(const char *file, const struct config_judge *judge, struct buf *problems)
+{
 	struct diag diag = {.file = file};
 	struct arena *arena = arena_new();
 	struct config *config = arena_take(arena, 1, sizeof(*config));
-	struct load load = {.config = config, .diag = &diag};
+	struct load load = {.config = config, .diag = &diag, .judge = judge};
 	struct buf content = {0};
 	bool good;
 

@@ -122,6 +122,16 @@ struct config {
 /* Reads and checks a file. On mistakes returns NULL, and problems holds one line for each,
  * `FILE:LINE:COLUMN: message` (a file that cannot be read: `FILE: message`). Free with config_free. */
 struct config *config_load(const char *file, struct buf *problems) must_check;
+
+/* What only a library can judge. False: the setting is wrong, and err says why without repeating a secret. */
+struct config_judge {
+	bool (*dsn)(const char *dsn, struct err *err);
+	bool (*property)(const char *name, const char *value, struct err *err); /* of librdkafka */
+};
+
+/* The same, with the libraries' judgement (io/judge.h) among the problems. */
+struct config *config_load_judged(const char *file, const struct config_judge *judge,
+				  struct buf *problems) must_check;
 void config_free(struct config *config);
 
 /* Prints the effective configuration as YAML, secrets as ***. */

@@ -115,7 +115,10 @@ static void load_scalar(struct load *load, const struct section *section, const 
 		return;
 	}
 	text = load_text(load, node, path, key->name);
-	if (text != NULL && !types_parse(load->config->arena, key, text, field, &err))
+	if (text == NULL)
+		return;
+	if (!types_parse(load->config->arena, key, text, field, &err) ||
+	    (key->type == KEY_DSN && load->judge->dsn != NULL && !load->judge->dsn(text, &err)))
 		refuse(load, node, path, key->name, err.text);
 }
 
@@ -156,6 +159,7 @@ static void load_property(struct load *load, struct yamltree_node *map, struct y
 {
 	const char *canonical = properties_canonical(node->key), *value;
 	struct load_place place = load_place(node);
+	struct err err;
 
 	for (struct yamltree_node *other = map->children; other != node; other = other->next)
 		if (strcmp(properties_canonical(other->key), canonical) == 0 && strcmp(other->key, node->key) != 0)
@@ -170,6 +174,10 @@ static void load_property(struct load *load, struct yamltree_node *map, struct y
 	value = load_text(load, node, "kafka.properties.", node->key);
 	if (value == NULL)
 		return;
+	if (load->judge->property != NULL && !load->judge->property(node->key, value, &err)) {
+		refuse(load, node, "kafka.properties.", node->key, err.text);
+		return;
+	}
 	properties_set(load->config->arena, kafka,
 		       &(struct config_property){.name = arena_copy_string(load->config->arena, node->key),
 						 .value = value,

@@ -12,6 +12,7 @@ struct load {
 	struct config *config;
 	struct diag *diag;
 	struct yamltree_node *root;
+	const struct config_judge *judge;
 };
 
 /* Loads everything; mistakes go to diag. */
