@@ -54,6 +54,8 @@ static void on_data(struct ev_loop *loop, ev_io *from, int revents)
 	(void)revents;
 	if (n > 0 && answer && link->proxy->swallow_answers)
 		return;
+	if (n > 0 && answer && link->proxy->drop_notifications && bytes[0] == 'A') /* NotificationResponse */
+		return;
 	if (n <= 0 || send(to, bytes, (size_t)n, MSG_NOSIGNAL) != n)
 		unlink_both(link);
 }

@@ -13,6 +13,7 @@ struct proxy {
 	int port;
 	const char *host, *target_port; /* of the server; host may be a socket's folder */
 	bool swallow_answers;		/* the server's bytes are dropped, the client's still arrive */
+	bool drop_notifications;	/* as a pooler does: what the server says unasked gets lost */
 	bool silent;			/* new connections are accepted and never answered */
 	bool refuse;			/* new connections are closed at once */
 	int accepted;
