@@ -32,7 +32,7 @@ static void make_route(const char *topic, const char *const *headers)
 	size_t n;
 
 	for (n = 0; headers != NULL && headers[2 * n] != NULL; n++)
-		list[n] = (struct config_header){headers[2 * n], headers[2 * n + 1]};
+		list[n] = (struct config_header){.name = headers[2 * n], .template_text = headers[2 * n + 1]};
 	source = (struct config_source){.name = "orders", .topic = topic, .headers = list, .n_headers = n};
 	err.text[0] = '\0';
 	route = route_new(&source, &err);
