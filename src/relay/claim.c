@@ -219,7 +219,7 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 		claimed == 0 && tail_number(result, SQL_C_PARKED) == 0 && tail_number(result, SQL_C_PULLED) == 0;
 
 	source->claim.limit_one = false;
-	source->broken[0] = '\0';
+	source->broken.text[0] = '\0';
 	if (suspect) {
 		source->suspect_held = claimed > 0;
 		source->due_us[SCHED_SUSPECT] = idle ? SCHED_NEVER : source->now_us;

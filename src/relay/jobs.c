@@ -47,12 +47,12 @@ bool jobs_submit(struct source *source, int number, const struct sql_statement *
 
 /* ---- failing ---- */
 
-static void break_source(struct source *source, const char *why)
+static void break_source(struct source *source, const struct err *why)
 {
-	snprintf(source->broken, sizeof(source->broken), "%s", why);
+	source->broken = *why;
 	source->inspect_due_us = source->now_us + BROKEN_RETRY_US;
 	if (source->state == SOURCE_RUNNING || source->state == SOURCE_STARTING)
-		source_change_state(source, SOURCE_BROKEN, why);
+		source_change_state(source, SOURCE_BROKEN, why->text);
 }
 
 static void log_failure(struct source *source, const struct job *job, const char *name)
@@ -67,7 +67,7 @@ static void log_failure(struct source *source, const struct job *job, const char
 
 int64_t jobs_failed(struct source *source, struct job *job, const char *name)
 {
-	char why[400];
+	struct err why;
 
 	log_failure(source, job, name);
 	if (job->failures < INT32_MAX)
@@ -79,8 +79,8 @@ int64_t jobs_failed(struct source *source, struct job *job, const char *name)
 		return STATEMENT_BACKOFF_US;
 	}
 	if (job->fault == SQL_SOURCE) {
-		snprintf(why, sizeof(why), "%s refused: %s (%s)", name, job->message, job->sqlstate);
-		break_source(source, why);
+		err_set(&why, "%s refused: %s (%s)", name, job->message, job->sqlstate);
+		break_source(source, &why);
 		return BROKEN_RETRY_US;
 	}
 	return backoff_delay(STATEMENT_BACKOFF_US, 2, STATEMENT_BACKOFF_MAX_US, 0.2, job->failures,
@@ -140,7 +140,6 @@ static void start_running(struct source *source, struct sql *sql)
 
 static void inspect_answered(struct source *source, struct job *job)
 {
-	char why[sizeof(struct err) + 100];
 	struct err err;
 	struct sql *sql;
 
@@ -151,15 +150,14 @@ static void inspect_answered(struct source *source, struct job *job)
 	}
 	job->failures = 0;
 	if (db_result_rows(job->result) == 0) {
-		snprintf(why, sizeof(why),
-			 "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
-			 source->config->table, source->config->name);
-		break_source(source, why);
+		err_set(&err, "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
+			source->config->table, source->config->name);
+		break_source(source, &err);
 		return;
 	}
 	sql = build_sql(source, job->result, &err);
 	if (sql == NULL)
-		break_source(source, err.text);
+		break_source(source, &err);
 	else
 		start_running(source, sql);
 }

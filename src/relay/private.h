@@ -106,8 +106,8 @@ struct source {
 	struct route *route; /* NULL when the templates are wrong */
 	struct slice *cells; /* of the row being composed */
 	size_t n_cells;
-	struct buf table; /* its quoted name */
-	char broken[512]; /* why it is not running */
+	struct buf table;  /* its quoted name */
+	struct err broken; /* what is wrong with the table, until a claim goes through; "" when nothing is */
 
 	struct job jobs[JOBS];
 	int64_t due_us[SCHED_JOBS];

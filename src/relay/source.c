@@ -81,7 +81,7 @@ static bool prepare(struct source *source)
 		source->cells = MEM_NEW_ARRAY(source->n_cells, struct slice);
 		return true;
 	}
-	snprintf(source->broken, sizeof(source->broken), "%s", err.text);
+	source->broken = err;
 	return false;
 }
 
@@ -105,7 +105,7 @@ struct source *source_new(const struct config_source *config, const struct sourc
 	init_stats(source);
 	if (!prepare(source)) {
 		source->inspect_due_us = SCHED_NEVER;
-		source_change_state(source, SOURCE_BROKEN, source->broken);
+		source_change_state(source, SOURCE_BROKEN, source->broken.text);
 	}
 	return source;
 }
@@ -298,8 +298,8 @@ struct source_health source_get_health(const struct source *source)
 	if (source->state == SOURCE_STARTING)
 		return (struct source_health){"table", "not looked at yet"};
 	/* What the catalog cannot show, such as a privilege, is mended only when a claim has gone through. */
-	if (source->broken[0] != '\0')
-		return (struct source_health){"table", source->broken};
+	if (source->broken.text[0] != '\0')
+		return (struct source_health){"table", source->broken.text};
 	if (!kafka_up(source->env.kafka))
 		return (struct source_health){"kafka", kafka_reason(source->env.kafka)};
 	if (source->cluster.state != BREAKER_CLOSED)
