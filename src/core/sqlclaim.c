@@ -33,8 +33,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	{KEYED, 0,
 	 "by_key AS MATERIALIZED (\n"
 	 "  SELECT g.*, greatest(0, least(n, {$share} - coalesce(\n"
-	 "           (SELECT u.held FROM unnest({$hot_keys}, {$hot_held}) u (key, held) WHERE u.key = "
-	 "g.key::text), 0))) AS room\n"
+	 "           (SELECT u.held FROM unnest({$hot_keys}, {$hot_held}) u (key, held) WHERE u.key = g.key::text), 0))) AS room\n"
 	 "    FROM (SELECT key, array_agg(r ORDER BY ord) AS rs, count(*)::int AS n, min(due) AS due\n"
 	 "            FROM candidate GROUP BY key) g),"},
 	/* The first open rows of each key that are not ours. BETWEEN: with = the planner drops the key from the ORDER BY and
@@ -53,8 +52,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "listed AS MATERIALIZED (\n"
 	 "  SELECT k.*, h.open[1:k.room] AS open FROM by_key k LEFT JOIN (\n"
 	 "    SELECT key, array_agg(r ORDER BY i) AS open FROM (\n"
-	 "      SELECT {p.key} AS key, {p.r} AS r, row_number() OVER (PARTITION BY {p.key} ORDER BY {p.order}) AS "
-	 "i\n"
+	 "      SELECT {p.key} AS key, {p.r} AS r, row_number() OVER (PARTITION BY {p.key} ORDER BY {p.order}) AS i\n"
 	 "        FROM {table} p\n"
 	 "       WHERE ({p.key} IN (SELECT key FROM by_key)) IS TRUE\n"
 	 "                      AND {p.open}{p.and_not_ours}) o\n"
@@ -118,10 +116,8 @@ const struct sqltext_part sqlclaim_claim[] = {
 	{KEYED, SQLTEXT_PLAIN,
 	 "               (SELECT CASE WHEN chosen = taken THEN free\n"
 	 "                            ELSE concat('" SQL_RACED_MARK ", ', taken, ' of ', chosen)::int END\n"
-	 "                  FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), "
-	 "0) AS chosen,\n"
-	 "                               (SELECT count(*) FROM claimed WHERE key IS NOT NULL) AS taken FROM run) "
-	 "f) AS free,"},
+	 "                  FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), 0) AS chosen,\n"
+	 "                               (SELECT count(*) FROM claimed WHERE key IS NOT NULL) AS taken FROM run) f) AS free,"},
 	{0, 0,
 	 "               last.due::timestamptz AS last_due, last.ord::text AS last_id\n"
 	 "          FROM (VALUES (1)) one LEFT JOIN\n"
@@ -177,8 +173,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	{0, KEYED, "SELECT 0::bigint, 0::bigint,"},
 	{0, 0,
 	 "       0::bigint, (SELECT count(*) FROM one), NULL::timestamptz, NULL::text,\n"
-	 "       {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, (SELECT taken FROM "
-	 "one),\n"
+	 "       {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, (SELECT taken FROM one),\n"
 	 "       {claimed_rest}\n"
 	 "  FROM (VALUES (1)) v LEFT JOIN claimed ON true"},
 	{0, 0, NULL},

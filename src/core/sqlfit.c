@@ -128,8 +128,7 @@ static bool fit_columns(struct fitting *fitting)
 	good = missing.len == 0;
 	if (!good)
 		err_set(fitting->err,
-			"table %s lacks %s: map them to columns it has, or add what `outboxd schema --adopt` "
-			"prints",
+			"table %s lacks %s: map them to columns it has, or add what `outboxd schema --adopt` prints",
 			fitting->source->table, buf_text(&missing));
 	buf_free(&missing);
 	return good;
@@ -163,11 +162,10 @@ static bool check_not_null(const struct fitting *fitting, enum config_column rol
 
 	if (fitting->facts->relkind == 'v' || column->not_null)
 		return true;
-	return err_set(fitting->err,
-		       "columns.%s: \"%s\" may be NULL, and such a row would never be sent: ALTER TABLE %s ALTER "
-		       "COLUMN %s "
-		       "SET NOT NULL",
-		       config_column_name(role), column->name, fitting->text.table, fitting->text.columns[role]);
+	return err_set(
+		fitting->err,
+		"columns.%s: \"%s\" may be NULL, and such a row would never be sent: ALTER TABLE %s ALTER COLUMN %s SET NOT NULL",
+		config_column_name(role), column->name, fitting->text.table, fitting->text.columns[role]);
 }
 
 static bool check_times(const struct fitting *fitting)
@@ -184,8 +182,7 @@ static bool check_times(const struct fitting *fitting)
 	/* A settle names the lease as it received it: rounded, it would find no row, and everything would be sent twice. */
 	return err_set(
 		fitting->err,
-		"columns.%s: \"%s\" is %s, but a lease needs microseconds: ALTER TABLE %s ALTER COLUMN %s TYPE "
-		"timestamp with time zone",
+		"columns.%s: \"%s\" is %s, but a lease needs microseconds: ALTER TABLE %s ALTER COLUMN %s TYPE timestamp with time zone",
 		config_column_name(role), lease->name, lease->type, fitting->text.table,
 		fitting->text.columns[role]);
 }
@@ -217,9 +214,9 @@ static bool check_block(const struct fitting *fitting)
 	if ((fitting->text.has & SQLTEXT_BLOCK) == 0 || has(fitting, COLUMN_SETTLED_AT) ||
 	    has(fitting, COLUMN_LAST_ERROR))
 		return true;
-	return err_set(fitting->err, "on_failed: block needs a column that tells a skipped row from a failed one: "
-				     "map columns.settled_at or "
-				     "columns.last_error, or set on_failed: continue");
+	return err_set(
+		fitting->err,
+		"on_failed: block needs a column that tells a skipped row from a failed one: map columns.settled_at or columns.last_error, or set on_failed: continue");
 }
 
 static bool check_fit(const struct fitting *fitting)

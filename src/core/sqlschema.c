@@ -13,8 +13,7 @@ static const struct column_ddl {
 	const char *type, *comment;
 } column_ddls[] = {
 	{COLUMN_EVENT_ID, false, "uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE",
-	 "Names the event for consumers, who drop repeats by it. Time-ordered values (UUIDv7) keep its index "
-	 "small."},
+	 "Names the event for consumers, who drop repeats by it. Time-ordered values (UUIDv7) keep its index small."},
 	{COLUMN_KEY, false, "text", "Kafka key; rows of one key are delivered in order."},
 	{COLUMN_TYPE, false, "text NOT NULL", NULL},
 	{COLUMN_PAYLOAD, false, "jsonb", "Kafka value; NULL is a tombstone."},
@@ -171,10 +170,8 @@ static void print_indexes(const struct schema *schema, const char *create)
 
 static void print_function(const struct schema *schema)
 {
-	fputs("\n-- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a "
-	      "transaction; without it\n"
-	      "-- rows wait for the next poll. Commits that notify wait for one another: with very many writers "
-	      "leave it out.\n"
+	fputs("\n-- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a transaction; without it\n"
+	      "-- rows wait for the next poll. Commits that notify wait for one another: with very many writers leave it out.\n"
 	      "CREATE OR REPLACE FUNCTION ",
 	      schema->out);
 	print_name(schema, "_notify", true);
@@ -256,8 +253,7 @@ static void print_comments(const struct schema *schema)
 	size_t i;
 
 	print(schema,
-	      "\nCOMMENT ON TABLE {table} IS 'Outbox: rows written here in a transaction are published to Kafka by "
-	      "outboxd.';\n");
+	      "\nCOMMENT ON TABLE {table} IS 'Outbox: rows written here in a transaction are published to Kafka by outboxd.';\n");
 	for (i = 0; i < COLUMN_DDLS; i++) {
 		if (!is_column(schema, &column_ddls[i]) || column_ddls[i].comment == NULL)
 			continue;
@@ -276,15 +272,14 @@ static void print_new(const struct schema *schema)
 	print(schema, "CREATE TABLE {table} (\n");
 	print_columns(schema);
 	if (has(schema, COLUMN_SETTLED_AT)) {
-		fputs(",\n  -- A finished row that somebody sets pending would never be sent: settled_at must be "
-		      "NULL again too.\n",
+		fputs(",\n  -- A finished row that somebody sets pending would never be sent: settled_at must be NULL again too.\n",
 		      schema->out);
-		print(schema, "  CHECK ({settled_at} IS NULL OR {status} NOT IN ({pending}, {in_flight}))");
+		print(schema,
+		      "  CONSTRAINT \"outboxd_settled\" CHECK ({settled_at} IS NULL OR {status} NOT IN ({pending}, {in_flight}))");
 	}
 	/* Half of each page stays free for the row's next versions, so that claims are HOT; rows are updated twice or thrice
 	 * soon after they were written, so vacuum comes early and is not slowed down. */
-	fputs("\n) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = "
-	      "0);\n",
+	fputs("\n) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);\n",
 	      schema->out);
 	print_comments(schema);
 	print_indexes(schema, "CREATE INDEX");
@@ -335,8 +330,7 @@ static void print_adopt_columns(const struct schema *schema)
 {
 	size_t i;
 
-	fputs("\n-- Columns the relay writes. None of these rewrites the table; each takes ACCESS EXCLUSIVE for a "
-	      "moment.\n",
+	fputs("\n-- Columns the relay writes. None of these rewrites the table; each takes ACCESS EXCLUSIVE for a moment.\n",
 	      schema->out);
 	print_adopt_status(schema);
 	for (i = 0; i < COLUMN_DDLS; i++) {
@@ -348,11 +342,10 @@ static void print_adopt_columns(const struct schema *schema)
 	}
 	if (!has(schema, COLUMN_ORDER))
 		return;
-	print(schema, "\n-- The order of rows, for their id has none. STRONG: adding it writes the whole table "
-		      "anew, and nobody reads "
-		      "or\n-- writes it meanwhile. With much history, delete what is finished first.\n"
-		      "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {order} bigint GENERATED ALWAYS AS IDENTITY;\n"
-		      "CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS ");
+	print(schema,
+	      "\n-- The order of rows, for their id has none. STRONG: adding it writes the whole table anew, and nobody reads or\n-- writes it meanwhile. With much history, delete what is finished first.\n"
+	      "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {order} bigint GENERATED ALWAYS AS IDENTITY;\n"
+	      "CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS ");
 	print_name(schema, "_order", false);
 	print(schema, " ON {table} ({order});\n");
 }
@@ -364,8 +357,7 @@ static void print_adopt_settled(const struct schema *schema)
 	if (!has(schema, COLUMN_SETTLED_AT))
 		return;
 	print(schema,
-	      "\n-- History is finished: 10000 rows a transaction. It may be stopped and run again. Failed rows "
-	      "are left alone: with\n"
+	      "\n-- History is finished: 10000 rows a transaction. It may be stopped and run again. Failed rows are left alone: with\n"
 	      "-- ordering by key they hold back the later rows of their keys until they are retried or skipped.\n"
 	      "DO $outboxd$ DECLARE\n"
 	      "  outboxd_from {table}.{id}%TYPE;\n"
@@ -374,13 +366,10 @@ static void print_adopt_settled(const struct schema *schema)
 	      "  SELECT {id} INTO outboxd_from FROM {table} ORDER BY {id} LIMIT 1;\n"
 	      "  WHILE outboxd_from IS DISTINCT FROM outboxd_to LOOP\n"
 	      "    outboxd_from := coalesce(outboxd_to, outboxd_from);\n"
-	      "    SELECT c.{id} INTO outboxd_to FROM (SELECT {id} FROM {table} WHERE {id} >= outboxd_from ORDER "
-	      "BY {id} LIMIT "
-	      "10000) c\n"
+	      "    SELECT c.{id} INTO outboxd_to FROM (SELECT {id} FROM {table} WHERE {id} >= outboxd_from ORDER BY {id} LIMIT 10000) c\n"
 	      "     ORDER BY c.{id} DESC LIMIT 1;\n"
 	      "    UPDATE {table} SET {settled_at} = now()\n"
-	      "     WHERE {id} BETWEEN outboxd_from AND outboxd_to AND {settled_at} IS NULL AND {status} = "
-	      "{sent};\n"
+	      "     WHERE {id} BETWEEN outboxd_from AND outboxd_to AND {settled_at} IS NULL AND {status} = {sent};\n"
 	      "    COMMIT;\n"
 	      "  END LOOP;\n"
 	      "END $outboxd$;\n");
@@ -390,8 +379,7 @@ static void print_adopt_check(const struct schema *schema)
 {
 	if (!has(schema, COLUMN_SETTLED_AT))
 		return;
-	fputs("\n-- A finished row that somebody sets pending would never be sent: settled_at must be NULL again "
-	      "too.\n",
+	fputs("\n-- A finished row that somebody sets pending would never be sent: settled_at must be NULL again too.\n",
 	      schema->out);
 	print_guard(schema, "pg_constraint WHERE conrelid", " AND conname = ", "outboxd_settled");
 	print(schema,
@@ -408,8 +396,7 @@ static void print_adopt_trigger(const struct schema *schema)
 	if (schema->source->notify == NULL)
 		return;
 	print_function(schema);
-	fputs("-- SHARE ROW EXCLUSIVE for a moment: it waits for the transactions that are writing, and writers "
-	      "wait for it.\n",
+	fputs("-- SHARE ROW EXCLUSIVE for a moment: it waits for the transactions that are writing, and writers wait for it.\n",
 	      schema->out);
 	add_name(schema, "_notify", &name);
 	print_guard(schema, "pg_trigger WHERE tgrelid", " AND tgname = ", buf_text(&name));
@@ -421,44 +408,45 @@ static void print_adopt_trigger(const struct schema *schema)
 static void print_adopt(const struct schema *schema)
 {
 	fprintf(schema->out,
-		"-- What an existing table may lack for source %s. Run it with psql as the table's owner, outside "
-		"of a transaction;\n"
-		"-- what is there already is left as it is. When a statement fails on the lock timeout, run all of "
-		"it again. An index\n"
-		"-- that was interrupted stays behind INVALID: drop it first. On a partitioned table leave out "
-		"CONCURRENTLY.\n"
+		"-- What an existing table may lack for source %s. Run it with psql as the table's owner, outside of a transaction;\n"
+		"-- what is there already is left as it is. When a statement fails on the lock timeout, run all of it again. An index\n"
+		"-- that was interrupted stays behind INVALID: drop it first. On a partitioned table leave out CONCURRENTLY.\n"
 		"SET lock_timeout = '2s';\n",
 		schema->source->name);
 	print_adopt_columns(schema);
 	print_adopt_settled(schema);
-	if (!has(schema, COLUMN_LEASE_UNTIL))
-		print(schema, "\n-- The first index is for {available_at} that may be NULL. If it is NOT NULL, "
-			      "index the plain column "
-			      "instead.\n");
+	if ((schema->text.has & SQLTEXT_NULLABLE) != 0)
+		print(schema,
+		      "\n-- The first index is for {available_at} that may be NULL. If it is NOT NULL, index the plain column instead.\n");
 	else
 		print(schema, "\n-- The first index is for {available_at} NOT NULL. If it may be NULL, index\n"
 			      "-- coalesce({available_at}, '-infinity') instead.\n");
 	print_indexes(schema, "CREATE INDEX CONCURRENTLY IF NOT EXISTS");
 	print_adopt_check(schema);
-	print(schema, "\n-- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned "
-		      "table takes these\n"
-		      "-- on its partitions only).\n"
-		      "ALTER TABLE {table} SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01,\n"
-		      "  autovacuum_vacuum_cost_delay = 0);\n");
+	print(schema,
+	      "\n-- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned table takes these\n"
+	      "-- on its partitions only).\n"
+	      "ALTER TABLE {table} SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01,\n"
+	      "  autovacuum_vacuum_cost_delay = 0);\n");
 	print_adopt_trigger(schema);
 	print_grants(schema);
 }
 
 /* ---- ---- */
 
-/* The dialect of the table as it is to be. available_at in a table of ours is NOT NULL; a table with one time column,
- * somebody else's, mostly has it NULL for new rows. */
+/* Whether available_at may be NULL decides on the index's expression. In a table of ours it may not; in the foreign tables
+ * that two presets stand for it is for new rows. */
+static bool is_nullable(const struct config_source *source, bool adopt)
+{
+	return adopt && (strcmp(source->preset, "message") == 0 || strcmp(source->preset, "task") == 0);
+}
+
 static bool fit(struct schema *schema, bool adopt, struct arena *arena)
 {
 	if (!tablename_parse(schema->source->table, &schema->name, NULL) ||
 	    !sqltext_fit(&schema->text, schema->source, NULL, NULL, arena, NULL))
 		return false;
-	if (!adopt || has(schema, COLUMN_LEASE_UNTIL))
+	if (!is_nullable(schema->source, adopt))
 		schema->text.has &= ~SQLTEXT_NULLABLE;
 	return true;
 }

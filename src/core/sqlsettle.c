@@ -14,8 +14,7 @@ const struct sqltext_part sqlsettle_expire[] = {
 	 "     , {last_error} = format('lease expired, attempt %s of %s', {attempts}, {max})::{:error_type}"},
 	{0, 0,
 	 " WHERE {id} = ANY (ARRAY(SELECT {p.id} FROM {table} p\n"
-	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= "
-	 "{p.max}\n"
+	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}\n"
 	 "                          ORDER BY {p.due}, {p.order} LIMIT 500 FOR UPDATE SKIP LOCKED))\n"
 	 "RETURNING {id}::text"},
 	{0, 0, NULL},
@@ -40,8 +39,7 @@ const struct sqltext_part sqlsettle_settle[] = {
 	 "            ELSE coalesce(x.error, {o.last_error})::{:error_type} END"},
 	{SQLTEXT_HAS(COLUMN_SETTLED_AT), 0, "     , {settled_at} = CASE WHEN x.status = {sent} THEN now() END"},
 	{0, 0,
-	 "       {and_unleased}{and_updated}\n  FROM unnest({$ids}::{:id_type}[], {$leases}, {$states}, {$delays}, "
-	 "{$backs}"},
+	 "       {and_unleased}{and_updated}\n  FROM unnest({$ids}::{:id_type}[], {$leases}, {$states}, {$delays}, {$backs}"},
 	{ERROR, 0, "     , {$errors}"},
 	{OWNER, 0, "     , {$owners}"},
 	{0, 0, "     ) AS x (id, lease, status, delay, back"},

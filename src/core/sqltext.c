@@ -54,8 +54,7 @@ static const struct expression {
 	/* How long the rest of a key waits behind an obstacle: no longer than park_max, for people may delete the obstacle
 	 * or move it. */
 	{"until", 0,
-	 "CASE WHEN {.status} = {failed} OR {.due} = 'infinity' THEN {sentinel}"
-	 " ELSE least({.due}, now() + {$park_max}) END"},
+	 "CASE WHEN {.status} = {failed} OR {.due} = 'infinity' THEN {sentinel} ELSE least({.due}, now() + {$park_max}) END"},
 
 	/* Which lease a claim takes over: 0 none, 1 an expired one of ours, 2 an expired one of somebody else. */
 	{"taken", SQLTEXT_HAS(COLUMN_LEASE_OWNER),
@@ -64,8 +63,7 @@ static const struct expression {
 
 	/* A claim charges the attempt, so that a row that kills the process runs out of them. */
 	{"set_claimed", 0,
-	 "{status} = {in_flight}, {attempts} = least(coalesce({attempts}, 0), {:attempts_limit}) + 1,"
-	 " {lease} = now() + {$lease}{and_owner}{and_updated}"},
+	 "{status} = {in_flight}, {attempts} = least(coalesce({attempts}, 0), {:attempts_limit}) + 1, {lease} = now() + {$lease}{and_owner}{and_updated}"},
 	{"and_owner", SQLTEXT_HAS(COLUMN_LEASE_OWNER), ", {lease_owner} = {$owner}"},
 	{"and_owner", 0, ""},
 	{"and_unleased", SQLTEXT_HAS(COLUMN_LEASE_UNTIL), ", {lease_until} = NULL{and_unowned}"},
@@ -78,9 +76,7 @@ static const struct expression {
 	/* Not a row that this process holds itself. IS NOT TRUE: a row in flight without owner or lease (set by hand) is
 	 * foreign; a plain NOT would lose it. */
 	{"and_not_ours", SQLTEXT_HAS(COLUMN_LEASE_OWNER),
-	 "\n                      AND ({.status} = {in_flight} AND {.lease_owner} = {$owner} AND {.lease_end} > "
-	 "now())"
-	 " IS NOT TRUE"},
+	 "\n                      AND ({.status} = {in_flight} AND {.lease_owner} = {$owner} AND {.lease_end} > now()) IS NOT TRUE"},
 	{"and_not_ours", 0, ""},
 	/* NULL comes back as it was: -infinity would look strange to people. */
 	{"pulled_due", SQLTEXT_NULLABLE, "nullif(r.due, '-infinity')"},
@@ -112,13 +108,11 @@ static const struct expression {
 	{"value", 0, "{.payload}::text"},
 	/* An infinite time has no epoch and would fail the whole claim. */
 	{"age", SQLTEXT_AGE,
-	 "CASE WHEN isfinite({.created_at}) THEN (extract(epoch FROM now() - {.created_at}) * 1000000)::bigint "
-	 "END"},
+	 "CASE WHEN isfinite({.created_at}) THEN (extract(epoch FROM now() - {.created_at}) * 1000000)::bigint END"},
 	{"age", 0, "NULL::bigint"},
 	{"millis", SQLTEXT_MILLIS, "{.timestamp}::bigint"},
 	{"millis", SQLTEXT_HAS(COLUMN_TIMESTAMP),
-	 "CASE WHEN isfinite({.timestamp}) THEN (extract(epoch FROM {.timestamp}::timestamptz) * 1000)::bigint "
-	 "END"},
+	 "CASE WHEN isfinite({.timestamp}) THEN (extract(epoch FROM {.timestamp}::timestamptz) * 1000)::bigint END"},
 	{"millis", 0, "NULL::bigint"},
 
 	/* What can be counted without reading settled rows: see sqlcount.c. */
