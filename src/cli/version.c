@@ -1,9 +1,9 @@
 /* version: our own, and of each library the one compiled against and the one that runs. */
 #include "cli/cli.h"
+#include "io/library.h"
 
 #include <ev.h>
 #include <librdkafka/rdkafka.h>
-#include <libpq-fe.h>
 #include <microhttpd.h>
 #include <pg_config.h>
 #include <yaml.h>
@@ -13,18 +13,15 @@ static void print_library(const char *name, const char *compiled, const char *ru
 	printf("%-15s %-12s %s\n", name, compiled, running);
 }
 
-static void print_libpq(void)
+static void print_libpq(const char *running)
 {
-	char compiled[32], running[32];
-	int version = PQlibVersion();
+	char compiled[32];
 
-	/* 150020 is 15.20 */
 	snprintf(compiled, sizeof(compiled), "%d.%d", PG_VERSION_NUM / 10000, PG_VERSION_NUM % 10000);
-	snprintf(running, sizeof(running), "%d.%d", version / 10000, version % 10000);
 	print_library("libpq", compiled, running);
 }
 
-static void print_librdkafka(void)
+static void print_librdkafka(const char *running)
 {
 	char compiled[32], features[512] = "";
 	size_t size = sizeof(features);
@@ -33,7 +30,7 @@ static void print_librdkafka(void)
 	/* 0xMMmmrrxx; xx = ff is the release itself */
 	snprintf(compiled, sizeof(compiled), "%d.%d.%d", RD_KAFKA_VERSION >> 24, RD_KAFKA_VERSION >> 16 & 0xff,
 		 RD_KAFKA_VERSION >> 8 & 0xff);
-	print_library("librdkafka", compiled, rd_kafka_version_str());
+	print_library("librdkafka", compiled, running);
 	if (rd_kafka_conf_get(conf, "builtin.features", features, &size) == RD_KAFKA_CONF_OK)
 		printf("%-15s %s\n", "  features", features);
 	rd_kafka_conf_destroy(conf);
@@ -60,14 +57,15 @@ static void print_libmicrohttpd(void)
 
 int cli_version(int argc, char **argv)
 {
+	struct library_versions versions = library_versions();
 	const struct cli_option options[] = {CLI_OPTION_END};
 	int exit_code;
 
 	if (!cli_options(argc, argv, options, &exit_code))
 		return exit_code;
 	printf("outboxd %s\n\n%-15s %-12s %s\n", OUTBOXD_VERSION, "library", "compiled", "running");
-	print_libpq();
-	print_librdkafka();
+	print_libpq(versions.libpq);
+	print_librdkafka(versions.librdkafka);
 	print_libev();
 	print_library("libyaml", YAML_COMPILED_VERSION, yaml_get_version_string());
 	print_libmicrohttpd();

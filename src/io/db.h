@@ -69,7 +69,4 @@ const char *dbpool_reason(const struct dbpool *pool);
 /* Counts the connections that were lost or closed after having been READY. */
 uint64_t dbpool_losses(const struct dbpool *pool);
 
-/* The version of the libpq that runs, e.g. "15.20". Static. */
-const char *db_library_version(void);
-
 #endif

@@ -55,9 +55,6 @@ enum kafka_replacement { KAFKA_REPLACED_FATAL, KAFKA_REPLACED_STALLED };
 #define KAFKA_REPLACEMENTS (KAFKA_REPLACED_STALLED + 1)
 uint64_t kafka_replacements(const struct kafka *kafka, enum kafka_replacement reason);
 
-/* The version of the librdkafka that runs, e.g. "2.0.2". Static. */
-const char *kafka_library_version(void);
-
 /* Judges the settings as the library does, without connecting. False, err and *property (the offending one's index in
  * config->properties, or -1) when it refuses. */
 bool kafka_check(const struct config_kafka *config, struct err *err, int *property) must_check;

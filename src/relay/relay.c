@@ -6,6 +6,7 @@
 #include "io/db.h"
 #include "io/http.h"
 #include "io/kafka.h"
+#include "io/library.h"
 #include "io/listener.h"
 #include "io/process.h"
 #include "relay/pages.h"
@@ -417,13 +418,14 @@ static void free_relay(struct relay *relay)
 
 int relay_run(const struct config *config, struct err *err)
 {
+	struct library_versions versions = library_versions();
 	struct relay relay = {.config = config};
 	int exit_code = -1;
 	size_t i;
 
 	relay.loop = ev_default_loop(EVFLAG_NOENV);
 	relay.metrics = metrics_new();
-	metrics_build_info(relay.metrics, OUTBOXD_VERSION, db_library_version(), kafka_library_version());
+	metrics_build_info(relay.metrics, OUTBOXD_VERSION, versions.libpq, versions.librdkafka);
 	relay.sources = MEM_NEW_ARRAY(config->n_sources, struct source *);
 	relay.databases = MEM_NEW_ARRAY(config->n_sources, struct database);
 	relay.brokers = MEM_NEW_ARRAY(config->n_sources, struct broker);
