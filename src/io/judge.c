@@ -5,6 +5,8 @@
 
 #include <libpq-fe.h>
 #include <librdkafka/rdkafka.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* libpq's own message repeats parts of the string, and with them perhaps the password: it is not passed on. */
 static bool judge_dsn(const char *dsn, struct err *err)
@@ -20,50 +22,52 @@ static bool judge_dsn(const char *dsn, struct err *err)
 			    "is not shown)");
 }
 
-/* dump: names and values in turn. */
-static void find_nearest(const char *name, const char **dump, size_t n_dump, struct buf *nearest, size_t *best)
+/* The library prints its properties as a table, `name | C/P | ...`: the only list that has them all, aliases and
+ * passwords too. */
+static void find_nearest(const char *name, char *table, char *nearest, size_t size)
 {
-	size_t distance;
+	size_t best = SIZE_MAX, distance;
+	char *line, *next;
 
-	for (size_t i = 0; i < n_dump; i += 2) {
-		distance = value_distance(name, dump[i]);
-		if (distance >= *best)
+	nearest[0] = '\0';
+	for (line = table; line != NULL && *line != '\0'; line = next) {
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		line[strcspn(line, " |")] = '\0';
+		distance = value_distance(name, line);
+		if (distance >= best)
 			continue;
-		*best = distance;
-		buf_clear(nearest);
-		buf_add_string(nearest, dump[i]);
+		best = distance;
+		snprintf(nearest, size, "%s", line);
 	}
-	rd_kafka_conf_dump_free(dump, n_dump);
 }
 
-static bool unknown_property(rd_kafka_conf_t *conf, const char *name, struct err *err)
+static bool unknown_property(const char *name, struct err *err)
 {
-	rd_kafka_topic_conf_t *topic_conf = rd_kafka_topic_conf_new();
-	struct buf nearest = {0};
-	size_t best = SIZE_MAX, n_dump;
-	const char **dump;
+	char *table = NULL, nearest[128] = "";
+	size_t size;
+	FILE *stream = open_memstream(&table, &size);
 
-	dump = rd_kafka_conf_dump(conf, &n_dump);
-	find_nearest(name, dump, n_dump, &nearest, &best);
-	dump = rd_kafka_topic_conf_dump(topic_conf, &n_dump);
-	find_nearest(name, dump, n_dump, &nearest, &best);
-	if (best == SIZE_MAX)
-		err_set(err, "librdkafka has no such property");
-	else
-		err_set(err, "librdkafka has no such property: did you mean %s?", buf_text(&nearest));
-	rd_kafka_topic_conf_destroy(topic_conf);
-	buf_free(&nearest);
-	return false;
+	if (stream != NULL) {
+		rd_kafka_conf_properties_show(stream);
+		fclose(stream);
+		find_nearest(name, table, nearest, sizeof(nearest));
+		free(table);
+	}
+	return err_set(err, "librdkafka has no such property%s%s%s", nearest[0] == '\0' ? "" : ": did you mean ",
+		       nearest, nearest[0] == '\0' ? "" : "?");
 }
 
 static bool judge_property(const char *name, const char *value, struct err *err)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_new();
-	char why[256];
+	char why[256] = "";
 	rd_kafka_conf_res_t result = rd_kafka_conf_set(conf, name, value, why, sizeof(why));
 
+	why[strcspn(why, "\n")] = '\0'; /* some of its messages end a line */
 	if (result == RD_KAFKA_CONF_UNKNOWN)
-		unknown_property(conf, name, err);
+		unknown_property(name, err);
 	else if (result != RD_KAFKA_CONF_OK)
 		err_set(err, "%s", secret_is_property(name) ? "librdkafka refuses the value" : why);
 	rd_kafka_conf_destroy(conf);
