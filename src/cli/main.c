@@ -27,6 +27,14 @@ static const struct cli_command commands[] = {
 	 "Exit code: 0 when all is well, 78 when the configuration is wrong.\n\n"
 	 "example: outboxd check --offline -c outboxd.yaml\n",
 	 cli_check},
+	{"schema", "print the SQL that makes a source's table",
+	 "usage: outboxd schema [-c FILE] [--source NAME] [--adopt | --drop-trigger]\n\n"
+	 "Prints table, indexes, trigger and settings; connects to nothing and changes nothing.\n\n"
+	 "      --source NAME  the source, when there are several\n"
+	 "      --adopt        only what an existing table may lack: ALTER and CREATE INDEX CONCURRENTLY\n"
+	 "      --drop-trigger only what removes the NOTIFY trigger\n" CONFIG_HELP HELP_HELP "\n"
+	 "example: outboxd schema --source orders | psql shop\n",
+	 cli_schema},
 	{"states", "print the table of a row's states",
 	 "usage: outboxd states [--json]\n\n"
 	 "      --json         an array of {from, event, to, note}\n" HELP_HELP,
