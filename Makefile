@@ -23,6 +23,7 @@ help:
 	@echo "make soak        the simulation for long: SEEDS=100000"
 	@echo "make sanitize    unit tests and simulation with the address and undefined-behaviour sanitizers"
 	@echo "make lint        the house rules, cppcheck, clang-format; make format: formats"
+	@echo "make docs        writes the reference of keys and the states into the documentation"
 	@echo "make clean, make print-binary"
 
 .PHONY: deps
@@ -152,6 +153,12 @@ C_FILES = $(shell find src tests -name '*.[ch]')
 .PHONY: format
 format:
 	clang-format -i $(C_FILES)
+
+# ---- what the documentation has from the program itself (a unit test sees to the reference)
+.PHONY: docs
+docs: all
+	@$(BUILD)/outboxd config --reference | tools/embed reference docs/configuration.md
+	@$(BUILD)/outboxd states | tools/embed states README.md
 
 .PHONY: lint
 lint:
