@@ -277,17 +277,42 @@ static void on_housekeeping(struct ev_loop *loop, ev_timer *watcher, int events)
 	log_flush_limited(false);
 }
 
-static void log_counts(struct relay *relay, enum log_level level, const char *event, const struct source *source)
+static int64_t settled(const struct relay *relay, const struct source *source, const char *outcome)
 {
-	struct metrics *metrics = relay->metrics;
-	const char *name = source_config(source)->name;
+	return (int64_t)metrics_series(relay->metrics, METRIC_SETTLED, source_config(source)->name, outcome)->value;
+}
 
-#define SETTLED(outcome) log_int(outcome, (int64_t)metrics_series(metrics, METRIC_SETTLED, name, outcome)->value)
-	LOG(level, event, log_str("source", name), log_str("state", source_state_name(source_get_state(source))),
-	    log_int("claimed", (int64_t)metrics_series(metrics, METRIC_CLAIMED, name, NULL)->value),
-	    SETTLED("sent"), SETTLED("retry"), SETTLED("failed"), SETTLED("released"),
-	    log_int("held", (int64_t)source_held(source)), log_int("in_flight", (int64_t)source_in_flight(source)));
-#undef SETTLED
+static void log_status(const struct relay *relay, const struct source *source)
+{
+	LOG(LOG_INFO, "status", log_str("source", source_config(source)->name),
+	    log_str("state", source_state_name(source_get_state(source))),
+	    log_int("sent", settled(relay, source, "sent")), log_int("retry", settled(relay, source, "retry")),
+	    log_int("failed", settled(relay, source, "failed")),
+	    log_int("released", settled(relay, source, "released")), log_int("held", (int64_t)source_held(source)),
+	    log_int("in_flight", (int64_t)source_in_flight(source)));
+}
+
+static int64_t settled_by_all(const struct relay *relay, const char *outcome)
+{
+	int64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < relay->n_sources; i++)
+		sum += settled(relay, relay->sources[i], outcome);
+	return sum;
+}
+
+/* The last line: what became of the rows, and how many are left to their leases. */
+static void log_end(const struct relay *relay, int exit_code)
+{
+	int64_t left = 0;
+	size_t i;
+
+	for (i = 0; i < relay->n_sources; i++)
+		left += (int64_t)source_held(relay->sources[i]);
+	LOG(LOG_INFO, "stopped", log_int("exit", exit_code), log_int("sent", settled_by_all(relay, "sent")),
+	    log_int("retry", settled_by_all(relay, "retry")), log_int("failed", settled_by_all(relay, "failed")),
+	    log_int("released", settled_by_all(relay, "released")), log_int("left_to_leases", left));
 }
 
 /* ---- signals and the drain ---- */
@@ -344,7 +369,7 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 	}
 	if (watcher->signum == SIGUSR1) {
 		for (i = 0; i < relay->n_sources; i++)
-			log_counts(relay, LOG_INFO, "status", relay->sources[i]);
+			log_status(relay, relay->sources[i]);
 		return;
 	}
 	if (!relay->draining) {
@@ -352,8 +377,9 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 		return;
 	}
 	/* The second one: at once, leases and all. */
-	LOG(LOG_WARN, "stopped", log_str("reason", "second signal"), log_int("exit", 1));
+	LOG(LOG_WARN, "second_signal", log_str("means", "ending at once: what is held is left to its leases"));
 	log_flush_limited(true);
+	log_end(relay, 1);
 	_exit(1);
 }
 
@@ -439,12 +465,9 @@ int relay_run(const struct config *config, struct err *err)
 		    log_int("port", relay.http == NULL ? 0 : http_port(relay.http)));
 		ev_run(relay.loop, 0);
 		exit_code = relay.late ? 1 : 0;
-		for (i = 0; i < relay.n_sources; i++)
-			log_counts(&relay, LOG_INFO, "source_counts", relay.sources[i]);
+		log_flush_limited(true);
+		log_end(&relay, exit_code);
 	}
 	free_relay(&relay);
-	if (exit_code >= 0)
-		LOG(LOG_INFO, "stopped", log_int("exit", exit_code));
-	log_flush_limited(true);
 	return exit_code;
 }
