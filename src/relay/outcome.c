@@ -124,6 +124,7 @@ void outcome_forget(struct row *row)
 	if (row->key != NULL)
 		keys_leave(row);
 	publish_end_trial(row);
+	row->batch->source->forgotten++;
 	remove_row(row);
 }
 
@@ -275,6 +276,7 @@ static void settle_refused(struct source *source, struct job *job)
 	    log_str("error", job->sqlstate), log_str("text", job->message));
 	row->refusals++;
 	if (row->refusals > 2) {
+		source->forgotten++;
 		remove_row(row);
 		return;
 	}

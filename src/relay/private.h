@@ -125,6 +125,7 @@ struct source {
 
 	struct list stages[ROW_STAGES];
 	size_t rows, bytes; /* in memory */
+	size_t forgotten;   /* rows that left memory without an outcome */
 	struct row *ids;    /* newest row of each id */
 	struct keys keys;
 	struct topic *topics;

@@ -309,7 +309,7 @@ static void log_end(const struct relay *relay, int exit_code)
 	size_t i;
 
 	for (i = 0; i < relay->n_sources; i++)
-		left += (int64_t)source_held(relay->sources[i]);
+		left += (int64_t)source_left_to_leases(relay->sources[i]);
 	LOG(LOG_INFO, "stopped", log_int("exit", exit_code), log_int("sent", settled_by_all(relay, "sent")),
 	    log_int("retry", settled_by_all(relay, "retry")), log_int("failed", settled_by_all(relay, "failed")),
 	    log_int("released", settled_by_all(relay, "released")), log_int("left_to_leases", left));

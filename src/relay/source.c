@@ -291,6 +291,11 @@ size_t source_held(const struct source *source)
 	return source->rows;
 }
 
+size_t source_left_to_leases(const struct source *source)
+{
+	return source->rows + source->forgotten;
+}
+
 struct source_health source_get_health(const struct source *source)
 {
 	if (!dbpool_up(source->env.pool))

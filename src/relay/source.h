@@ -52,7 +52,7 @@ void source_wake(struct source *source);
 void source_drain(struct source *source);
 
 /* The drain's deadline has passed: what was not handed to Kafka is released in one last settle, the rest is left to its
- * lease. Rows still in flight then are forgotten; their number is returned by source_in_flight before. */
+ * lease. */
 void source_abandon(struct source *source);
 
 /* kafka.h's answer for a message of any source: the tag finds it. */
@@ -62,6 +62,9 @@ enum source_state source_get_state(const struct source *source);
 const struct config_source *source_config(const struct source *source);
 size_t source_in_flight(const struct source *source); /* handed to Kafka, not yet answered */
 size_t source_held(const struct source *source);      /* in memory at all */
+
+/* Rows that only their lease can end, were it to stop now: those it holds, and those it had to forget. */
+size_t source_left_to_leases(const struct source *source);
 
 /* What keeps it from being ready: appends one dependency and reason, or nothing; false when it is not ready. */
 struct source_health {
