@@ -106,8 +106,13 @@ PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q
 $(MOCKBROKER): $(BUILD)/tests/rig/mockbroker.o
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+HTTPSERVER := $(BUILD)/tests/rig/httpserver
+
+$(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call objects,src/base)
+	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
+
 .PHONY: check-integration
-check-integration: all $(MOCKBROKER)
+check-integration: all $(MOCKBROKER) $(HTTPSERVER)
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e
