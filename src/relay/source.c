@@ -219,7 +219,9 @@ static int64_t next_time(const struct source *source, int64_t jobs, bool publish
 	/* Refused for a full queue, or a producer being replaced: an answer makes room, but not always. */
 	if (!list_empty(&source->stages[STAGE_QUEUED]) && source->now_us + 10 * MS < again)
 		again = source->now_us + 10 * MS;
-	if (source->cluster.state == BREAKER_OPEN && source->cluster.until_us < again)
+	/* Once that has passed only a row, or a claim, can find out more. */
+	if (source->cluster.state == BREAKER_OPEN && source->cluster.until_us > source->now_us &&
+	    source->cluster.until_us < again)
 		again = source->cluster.until_us;
 	if (source->kafka_down_us != 0 && !source->purged && source->kafka_down_us + OUTAGE_GRACE_US < again)
 		again = source->kafka_down_us + OUTAGE_GRACE_US;
