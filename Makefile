@@ -85,19 +85,21 @@ unit-tests: $(UNIT_TESTS)
 check-unit: $(UNIT_TESTS)
 	@tests/run-unit $(UNIT_TESTS)
 
-# ---- simulation: source.c and batch.c as they are, on fakes of db.h and kafka.h
+# ---- simulation: the pure part of src/relay as it is, on fakes of db.h, kafka.h and log.h
 SIMULATION := $(BUILD)/tests/simulation/simulation
+SIMULATION_PURE := $(filter-out $(BUILD)/src/base/log.o,$(PURE))
+SIMULATION_FAKES := $(filter-out $(BUILD)/tests/simulation/replay_%,$(call objects,tests/simulation))
 
-$(SIMULATION): $(call objects,tests/simulation) $(PURE) $(RELAY_PURE)
+$(SIMULATION): $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS)
 
 .PHONY: check-simulation
 check-simulation: $(SIMULATION)
-	@$(SIMULATION) $(or $(SEEDS),2000)
+	@$(SIMULATION) --seeds $(or $(SEEDS),2000)
 
 .PHONY: soak
 soak: $(SIMULATION)
-	@$(SIMULATION) $(or $(SEEDS),100000)
+	@$(SIMULATION) --from 1000000 --seeds $(or $(SEEDS),100000)
 
 # ---- integration and end to end: the program itself on real servers, in Python (tests/rig)
 MOCKBROKER := $(BUILD)/tests/rig/mockbroker

@@ -1,0 +1,103 @@
+/* What is judged when a history is over: nothing is lost, and every delivery that was repeated follows from a fault that
+ * was injected, and was counted. */
+#include "records.h"
+
+#include <stdlib.h>
+
+enum window { WINDOW_LEASE, WINDOW_CRASH, WINDOW_REPLACED, WINDOW_TIMED_OUT, WINDOW_NONE };
+
+static void check_row_end(struct sim *sim, const struct row *row)
+{
+	const struct version *version = table_committed(row);
+
+	if (version == NULL)
+		return;
+	if (version->state == ROW_SENT &&
+	    (row->record == NULL || (row->record->written == 0 && !row->record->orderless)))
+		sim_fail(sim, "lost", "row %lld is marked sent and is on no topic", (long long)row->id);
+	if (version->state == ROW_FAILED && version->last_error == NULL)
+		sim_fail(sim, "failed-unexplained", "row %lld failed without a reason", (long long)row->id);
+	if (version->state != ROW_SENT && version->state != ROW_FAILED)
+		sim_fail(sim, "left-over", "row %lld is neither sent nor failed", (long long)row->id);
+}
+
+/* Why a row that was written may have been published once more. */
+static enum window window_of(const struct publication *publication)
+{
+	const struct claim_record *claim = publication->claim;
+
+	if (publication->answered_us != 0 && publication->answer.possibly_written)
+		return publication->answer.replaced ? WINDOW_REPLACED : WINDOW_TIMED_OUT;
+	if (claim->settled && claim->state == ROW_SENT)
+		return WINDOW_NONE;
+	if (publication->start->gone && publication->start->gone_us <= claim->lease)
+		return WINDOW_CRASH;
+	return record_expiry_explained(claim) ? WINDOW_LEASE : WINDOW_NONE;
+}
+
+static void count_windows(struct sim *sim, const struct row *row, double windows[WINDOW_NONE])
+{
+	const struct publication *publication = row->record == NULL ? NULL : row->record->publications;
+	bool again = false;
+
+	for (; publication != NULL; publication = publication->next) {
+		enum window window;
+
+		if (publication->written_us != 0 && again) {
+			window = window_of(publication);
+			sim->checker->totals.duplicates++;
+			if (window == WINDOW_NONE)
+				sim_fail(sim, "unexplained-duplicate",
+					 "row %lld was delivered again without a fault", (long long)row->id);
+			else
+				windows[window]++;
+		}
+		again |= publication->written_us != 0;
+	}
+}
+
+static double counted(struct sim *sim, struct metrics *metrics, enum metric metric, const char *label)
+{
+	return metrics_series(metrics, metric, sim->checker->config->name, label)->value;
+}
+
+static void check_counters(struct sim *sim, struct metrics *metrics, const double windows[WINDOW_NONE])
+{
+	const struct checker *checker = sim->checker;
+	double lease = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "lease_expired");
+	double crash = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "crash_recovered");
+	double replaced = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "producer_replaced");
+	double timed_out = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "timed_out");
+	double expired = counted(sim, metrics, METRIC_LEASE_EXPIRED, NULL);
+	double fenced = counted(sim, metrics, METRIC_SETTLE_FENCED, NULL);
+
+	if (lease + crash < windows[WINDOW_LEASE] + windows[WINDOW_CRASH])
+		sim_fail(sim, "uncounted-duplicate",
+			 "%.0f rows were delivered again after a lease, %.0f are counted",
+			 windows[WINDOW_LEASE] + windows[WINDOW_CRASH], lease + crash);
+	if (replaced < windows[WINDOW_REPLACED] || timed_out < windows[WINDOW_TIMED_OUT])
+		sim_fail(sim, "uncounted-duplicate",
+			 "%.0f and %.0f were possibly written, %.0f and %.0f are counted", windows[WINDOW_REPLACED],
+			 windows[WINDOW_TIMED_OUT], replaced, timed_out);
+	if (replaced + timed_out != (double)checker->possibly_told)
+		sim_fail(sim, "miscounted", "%llu answers said possibly written, %.0f are counted",
+			 (unsigned long long)checker->possibly_told, replaced + timed_out);
+	if (expired != (double)checker->takeovers_told)
+		sim_fail(sim, "miscounted", "%llu leases had run out, %.0f are counted",
+			 (unsigned long long)checker->takeovers_told, expired);
+	if (fenced != (double)checker->totals.fenced)
+		sim_fail(sim, "miscounted", "%llu outcomes were fenced, %.0f are counted",
+			 (unsigned long long)checker->totals.fenced, fenced);
+}
+
+void check_end(struct sim *sim, struct metrics *metrics)
+{
+	const struct table *table = sim->checker->table;
+	double windows[WINDOW_NONE] = {0};
+
+	for (size_t i = 0; i < table->n_rows; i++) {
+		check_row_end(sim, table->rows[i]);
+		count_windows(sim, table->rows[i], windows);
+	}
+	check_counters(sim, metrics, windows);
+}

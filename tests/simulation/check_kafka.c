@@ -1,0 +1,252 @@
+/* What is judged when a row is published, written and answered, and after each pass. */
+#include "records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct row *check_row(struct start *start, const struct message *message)
+{
+	struct row *row = NULL;
+
+	for (size_t i = 0; i < message->n_headers; i++) {
+		const struct message_header *header = &message->headers[i];
+
+		if (slice_equal(header->name, slice_of("event_id")) && header->value.len > 6 &&
+		    header->value.len < 20) {
+			char text[20] = "";
+
+			memcpy(text, header->value.bytes + 6, header->value.len - 6);
+			row = table_find(start->sim->checker->table, strtoll(text, NULL, 10));
+		}
+	}
+	if (row == NULL) {
+		fprintf(stderr, "simulation: a message without its event_id\n");
+		abort();
+	}
+	return row;
+}
+
+static struct claim_record *newest_claim(const struct row *row, const struct start *start)
+{
+	struct claim_record *claim = row->record == NULL ? NULL : row->record->claims;
+
+	while (claim != NULL && (claim->start != start || !claim->answered))
+		claim = claim->next;
+	return claim;
+}
+
+static const struct publication *last_by(const struct row *row, const struct start *start)
+{
+	const struct publication *publication = row->record == NULL ? NULL : row->record->publications;
+
+	while (publication != NULL && publication->start != start)
+		publication = publication->next;
+	return publication;
+}
+
+static bool same_key(const struct row *a, const struct row *b)
+{
+	return a->key != NULL && b->key != NULL && strcmp(a->key, b->key) == 0;
+}
+
+/* ---- order ---- */
+
+/* Must an older row of its key have been delivered before a row with this claim? Not when it had not been committed when the
+ * claim looked, when people interfered, or when a failed row does not block. */
+static bool must_precede(const struct checker *checker, const struct row *older, const struct row *row,
+			 const struct claim_record *claim)
+{
+	const struct version *version = table_committed(older);
+
+	if (older->id >= row->id || !same_key(older, row) || table_visible(older, claim->snapshot) == NULL)
+		return false;
+	if (version == NULL || (older->record != NULL && older->record->orderless))
+		return false;
+	return checker->config->on_failed == ON_FAILED_BLOCK || older->record == NULL || !older->record->failed;
+}
+
+/* At publishing, every older row must have been delivered, and this process must know. */
+static void check_older_published(struct start *start, const struct row *row, const struct claim_record *claim)
+{
+	const struct checker *checker = start->sim->checker;
+
+	for (int64_t id = 1; id < row->id; id++) {
+		const struct row *older = table_find(checker->table, id);
+		const struct publication *last = last_by(older, start);
+
+		if (!must_precede(checker, older, row, claim) || table_committed(older)->settled_at != TABLE_NULL)
+			continue;
+		if (last == NULL || last->answered_us == 0 || last->answer.verdict != VERDICT_OK)
+			sim_fail(start->sim, "overtakes", "row %lld is published, and row %lld of its key is open",
+				 (long long)row->id, (long long)id);
+	}
+}
+
+static void check_order(struct sim *sim, const struct publication *publication)
+{
+	const struct row *row = publication->row;
+
+	for (int64_t id = 1; id < row->id; id++) {
+		const struct row *older = table_find(sim->checker->table, id);
+
+		if (must_precede(sim->checker, older, row, publication->claim) &&
+		    (older->record == NULL || older->record->written == 0))
+			sim_fail(sim, "order", "row %lld of key %s is on the topic before row %lld",
+				 (long long)row->id, row->key, (long long)id);
+	}
+}
+
+/* ---- publishing ---- */
+
+static void check_key_window(struct start *start, const struct row *row)
+{
+	const struct table *table = start->sim->checker->table;
+
+	for (size_t i = 0; i < table->n_rows && row->key != NULL; i++) {
+		const struct publication *last = last_by(table->rows[i], start);
+
+		if (table->rows[i] != row && same_key(table->rows[i], row) && last != NULL &&
+		    last->answered_us == 0)
+			sim_fail(start->sim, "key-window", "rows %lld and %lld of key %s are with Kafka together",
+				 (long long)table->rows[i]->id, (long long)row->id, row->key);
+	}
+}
+
+static void check_content(struct start *start, const struct row *row, const struct claim_record *claim,
+			  const struct message *message)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "{\"id\": %lld, \"revision\": %d}", (long long)row->id, claim->revision);
+	if (strcmp(message->topic, row->topic) != 0 || !slice_equal(message->key, slice_of(row->key)) ||
+	    !slice_equal(message->value, slice_of(row->tombstone ? NULL : text)))
+		sim_fail(start->sim, "content", "row %lld is published as something else", (long long)row->id);
+}
+
+static void check_claimed(struct start *start, const struct row *row, const struct claim_record *claim)
+{
+	const struct config_source *config = start->config;
+	struct sim *sim = start->sim;
+	int64_t end = sim_now(sim) + config->kafka.message_timeout_us + 2 * SECOND;
+	const struct publication *last = last_by(row, start);
+
+	if (claim->concluded)
+		sim_fail(sim, "published-after-outcome", "row %lld", (long long)row->id);
+	if (claim->lease < end)
+		sim_fail(sim, "short-lease", "row %lld is published %lld us too late for its lease",
+			 (long long)row->id, (long long)(end - claim->lease));
+	if (last == NULL)
+		return;
+	if (last->answered_us == 0)
+		sim_fail(sim, "published-twice", "row %lld has no verdict yet", (long long)row->id);
+	else if (last->answer.verdict == VERDICT_OK && !last->claim->settle_told)
+		sim_fail(sim, "published-again", "row %lld was delivered already", (long long)row->id);
+}
+
+struct publication *check_publish(struct start *start, struct row *row, const struct message *message)
+{
+	struct claim_record *claim = newest_claim(row, start);
+	struct sim *sim = start->sim;
+	struct publication *publication = arena_take(sim->arena, 1, sizeof(*publication));
+
+	publication->start = start;
+	publication->row = row;
+	publication->published_us = sim_now(sim);
+	sim->checker->totals.publications++;
+	if (claim == NULL) {
+		sim_fail(sim, "unclaimed", "row %lld is published by %d.%d, which has not claimed it",
+			 (long long)row->id, start->instance, start->number);
+		return publication;
+	}
+	check_claimed(start, row, claim);
+	check_content(start, row, claim, message);
+	if (start->config->ordering == ORDERING_KEY) {
+		check_key_window(start, row);
+		check_older_published(start, row, claim);
+	}
+	publication->claim = claim;
+	publication->next = row->record->publications;
+	row->record->publications = publication;
+	return publication;
+}
+
+void check_refused(struct start *start, struct row *row, const struct kafka_answer *refusal)
+{
+	struct claim_record *claim = newest_claim(row, start);
+
+	if (claim != NULL && refusal->fault == FAULT_ROW)
+		claim->refused = true;
+}
+
+void check_written(struct publication *publication)
+{
+	struct sim *sim = publication->start->sim;
+	struct row_record *record = record_of(sim, publication->row);
+
+	publication->written_us = sim_now(sim);
+	record->written++;
+	sim->checker->totals.written++;
+	if (record->written == 1 && sim->checker->config->ordering == ORDERING_KEY && publication->claim != NULL)
+		check_order(sim, publication);
+}
+
+void check_kafka_answer(struct publication *publication, const struct kafka_answer *answer)
+{
+	publication->answered_us = sim_now(publication->start->sim);
+	publication->answer = *answer;
+	publication->start->sim->checker->possibly_told += answer->possibly_written;
+}
+
+/* ---- the world ---- */
+
+void check_step(const struct start *start)
+{
+	struct sim *sim = start->sim;
+
+	if (source_held(start->source) > (size_t)start->config->max_in_flight)
+		sim_fail(sim, "room", "%d.%d holds %zu rows", start->instance, start->number,
+			 source_held(start->source));
+	if (source_in_flight(start->source) != kafka_outstanding(start->kafka))
+		sim_fail(sim, "in-flight", "%d.%d counts %zu rows in flight, Kafka %zu", start->instance,
+			 start->number, source_in_flight(start->source), kafka_outstanding(start->kafka));
+}
+
+static void check_left(struct start *start, const struct row *row)
+{
+	const struct claim_record *claim = row->record == NULL ? NULL : row->record->claims;
+	const struct version *version = table_committed(row);
+
+	if (claim == NULL || claim->start != start || version == NULL || version->state != ROW_IN_FLIGHT)
+		return;
+	if (!record_expiry_explained(claim))
+		sim_fail(start->sim, "drain", "row %lld is still in flight after %d.%d has stopped",
+			 (long long)row->id, start->instance, start->number);
+}
+
+void check_stopped(struct start *start)
+{
+	if (source_held(start->source) > 0)
+		sim_fail(start->sim, "drain", "%d.%d has stopped and holds rows", start->instance, start->number);
+	for (size_t i = 0; i < start->sim->checker->table->n_rows; i++)
+		check_left(start, start->sim->checker->table->rows[i]);
+}
+
+void check_gone(struct start *start)
+{
+	start->gone = true;
+	start->gone_us = sim_now(start->sim);
+	if (start->results > 0)
+		sim_fail(start->sim, "leak", "%d.%d has not freed %zu results", start->instance, start->number,
+			 start->results);
+}
+
+void check_trouble(struct start *start, int64_t until_us)
+{
+	if (start->troubled_us < until_us)
+		start->troubled_us = until_us;
+}
+
+void check_people(struct sim *sim, struct row *row)
+{
+	record_of(sim, row)->orderless = true;
+}

@@ -1,0 +1,372 @@
+/* What is judged while a history runs. records.h has what is remembered; check_end.c judges the whole. */
+#include "records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void checker_new(struct sim *sim, const struct config_source *config, struct table *table)
+{
+	sim->checker = arena_take(sim->arena, 1, sizeof(struct checker));
+	sim->checker->config = config;
+	sim->checker->table = table;
+}
+
+void check_only_crashers(struct sim *sim)
+{
+	sim->checker->only_crashers = true;
+}
+
+struct check_totals check_totals(const struct sim *sim)
+{
+	return sim->checker->totals;
+}
+
+struct row_record *record_of(struct sim *sim, struct row *row)
+{
+	if (row->record == NULL)
+		row->record = arena_take(sim->arena, 1, sizeof(struct row_record));
+	return row->record;
+}
+
+/* The claim that a start sees in a row's lease. */
+static struct claim_record *find_claim(struct row *row, const struct start *start, int64_t lease)
+{
+	struct claim_record *claim = row == NULL || row->record == NULL ? NULL : row->record->claims;
+
+	while (claim != NULL && (claim->start != start || claim->lease != lease))
+		claim = claim->next;
+	return claim;
+}
+
+/* The last thing that Kafka said about a row under a claim. */
+static const struct publication *last_publication(const struct row *row, const struct claim_record *claim)
+{
+	const struct publication *publication = row->record->publications;
+
+	while (publication != NULL && publication->claim != claim)
+		publication = publication->next;
+	return publication;
+}
+
+bool record_expiry_explained(const struct claim_record *claim)
+{
+	return claim->lost || (claim->start->gone && claim->start->gone_us <= claim->lease) ||
+	       claim->start->troubled_us >= claim->committed_us;
+}
+
+/* ---- claims ---- */
+
+static bool is_claim(const struct statement *statement)
+{
+	return statement->kind == SQL_CLAIM || statement->kind == SQL_CLAIM_FAR || statement->kind == SQL_SUSPECT;
+}
+
+static bool has_lost_owner(const struct start *start, const char *owner)
+{
+	for (size_t i = 0; i < start->n_lost_owners; i++) {
+		if (strcmp(start->lost_owners[i], owner) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void check_share(struct start *start, const struct statement *statement, const struct row *row)
+{
+	const struct table *table = start->sim->checker->table;
+	/* Keys that hold less than half a share are not named to the claim, and may take a whole one. */
+	int64_t held = 0, share = start->config->max_in_flight < 4 ? 1 : start->config->max_in_flight / 4;
+
+	if (row->key == NULL || start->config->ordering == ORDERING_NONE)
+		return;
+	for (size_t i = 0; i < table->n_rows; i++) {
+		const struct version *version = table_committed(table->rows[i]);
+
+		if (version == NULL || version->state != ROW_IN_FLIGHT || table->rows[i]->key == NULL ||
+		    strcmp(table->rows[i]->key, row->key) != 0 || version->lease_until <= statement->xact.now)
+			continue;
+		held += version->lease_owner != NULL && strcmp(version->lease_owner, statement->params.owner) == 0;
+	}
+	if (held > share + (share + 1) / 2 - 1)
+		sim_fail(start->sim, "share", "%lld rows of key %s are held by %d.%d", (long long)held, row->key,
+			 start->instance, start->number);
+}
+
+static void check_takeover(struct start *start, const struct statement *statement, const struct effect *effect)
+{
+	struct claim_record *before = record_of(start->sim, effect->row)->claims;
+
+	if (effect->before->state != ROW_IN_FLIGHT)
+		return;
+	start->sim->checker->totals.takeovers++;
+	if (before->lease > statement->xact.now)
+		sim_fail(start->sim, "lease-stolen", "row %lld was taken %lld us before its lease ended",
+			 (long long)effect->row->id, (long long)(before->lease - statement->xact.now));
+	if (!record_expiry_explained(before))
+		sim_fail(start->sim, "lease-ran-out", "row %lld: the lease of %d.%d ran out without a fault",
+			 (long long)effect->row->id, before->start->instance, before->start->number);
+}
+
+static void note_claim(struct start *start, const struct statement *statement, const struct effect *effect)
+{
+	struct sim *sim = start->sim;
+	struct row_record *record = record_of(sim, effect->row);
+	struct claim_record *claim = arena_take(sim->arena, 1, sizeof(*claim));
+
+	check_takeover(start, statement, effect);
+	if (effect->after->attempts > statement->params.max_attempts)
+		sim_fail(sim, "attempts", "row %lld: attempt %d of %d", (long long)effect->row->id,
+			 (int)effect->after->attempts, (int)statement->params.max_attempts);
+	if (effect->after->attempts != effect->before->attempts + 1)
+		sim_fail(sim, "attempt-uncounted", "row %lld: a claim is an attempt", (long long)effect->row->id);
+	if (statement->kind != SQL_SUSPECT && effect->before->state == ROW_IN_FLIGHT &&
+	    effect->before->attempts >= 2)
+		sim_fail(sim, "suspect-in-batch",
+			 "row %lld may have killed its process, and was claimed with others",
+			 (long long)effect->row->id);
+	claim->start = start;
+	claim->lease = effect->after->lease_until;
+	claim->attempts = effect->after->attempts;
+	claim->revision = effect->after->revision;
+	claim->snapshot = statement->xact.snapshot;
+	claim->committed_us = sim_now(sim);
+	claim->lost = has_lost_owner(start, statement->params.owner);
+	claim->taken = effect->before->state == ROW_IN_FLIGHT;
+	claim->next = record->claims;
+	record->claims = claim;
+	sim->checker->totals.claims++;
+	check_share(start, statement, effect->row);
+}
+
+/* ---- settles ---- */
+
+static void check_failed(struct start *start, const struct effect *effect, const struct claim_record *claim,
+			 const struct publication *last)
+{
+	struct sim *sim = start->sim;
+	long long id = effect->row->id;
+
+	sim->checker->totals.failed++;
+	effect->row->record->failed = true;
+	if (effect->after->last_error == NULL)
+		sim_fail(sim, "failed-unexplained", "row %lld failed without a reason", id);
+	if (effect->row->nature == NATURE_UNROUTED || claim->refused)
+		return;
+	if (last == NULL || last->answered_us == 0)
+		sim_fail(sim, "failed-unexplained", "row %lld failed though Kafka said nothing", id);
+	else if (last->answer.fault == FAULT_ROW && !last->alone)
+		sim_fail(sim, "condemned-with-batch", "row %lld failed for an error of its batch", id);
+	else if (last->answer.fault == FAULT_NONE && claim->attempts < start->config->retry.max_attempts)
+		sim_fail(sim, "failed-early", "row %lld failed at attempt %d", id, (int)claim->attempts);
+	else if (last->answer.verdict == VERDICT_OK ||
+		 (last->answer.fault != FAULT_ROW && last->answer.fault != FAULT_NONE))
+		sim_fail(sim, "failed-unexplained", "row %lld failed for %s", id, last->answer.name);
+}
+
+static void check_sent(struct start *start, const struct effect *effect)
+{
+	const struct publication *publication = effect->row->record->publications;
+
+	while (publication != NULL && (publication->start != start || publication->answered_us == 0 ||
+				       publication->answer.verdict != VERDICT_OK))
+		publication = publication->next;
+	if (publication == NULL)
+		sim_fail(start->sim, "sent-unproven", "row %lld is marked sent, and Kafka never said so",
+			 (long long)effect->row->id);
+}
+
+static void check_pending(struct start *start, const struct effect *effect, const struct publication *last)
+{
+	bool answered = last != NULL && last->answered_us != 0;
+	bool passing = answered && last->answer.verdict != VERDICT_OK && last->answer.fault == FAULT_NONE;
+	long long id = effect->row->id;
+
+	if (answered && last->answer.verdict == VERDICT_OK)
+		sim_fail(start->sim, "delivered-released", "row %lld was delivered, and given back", id);
+	if (last != NULL && !answered)
+		sim_fail(start->sim, "no-verdict", "row %lld was given back before Kafka's answer", id);
+	if (effect->outcome->back == 0 && !passing)
+		sim_fail(start->sim, "attempt-charged", "row %lld paid for what is not its fault", id);
+	if (effect->outcome->back != 0 && passing)
+		sim_fail(start->sim, "attempt-free", "row %lld was given its attempt back", id);
+}
+
+static void note_settled(struct start *start, const struct effect *effect)
+{
+	struct claim_record *claim = find_claim(effect->row, start, effect->before->lease_until);
+	const struct publication *last;
+
+	if (claim == NULL || claim->lease != effect->outcome->lease) {
+		sim_fail(start->sim, "fence", "row %lld was settled by %d.%d under a lease that is not its own",
+			 (long long)effect->row->id, start->instance, start->number);
+		return;
+	}
+	claim->settled = true;
+	claim->state = effect->outcome->state;
+	last = last_publication(effect->row, claim);
+	if (effect->after->attempts != effect->before->attempts - effect->outcome->back)
+		sim_fail(start->sim, "attempt-kept", "row %lld: the attempt was not given back",
+			 (long long)effect->row->id);
+	if (effect->outcome->state == ROW_SENT)
+		check_sent(start, effect);
+	else if (effect->outcome->state == ROW_FAILED)
+		check_failed(start, effect, claim, last);
+	else
+		check_pending(start, effect, last);
+}
+
+static void note_expired(struct start *start, const struct effect *effect)
+{
+	struct row_record *record = record_of(start->sim, effect->row);
+
+	record->failed = true;
+	start->sim->checker->totals.failed++;
+	if (!record_expiry_explained(record->claims))
+		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
+			 (long long)effect->row->id);
+	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER)
+		sim_fail(start->sim, "innocent-exhausted", "row %lld failed for another row's crashes",
+			 (long long)effect->row->id);
+}
+
+/* A row in flight that does not become due is nobody's. */
+static void check_moved(struct start *start, const struct statement *statement, const struct effect *effect)
+{
+	if (effect->after->state == ROW_IN_FLIGHT && effect->after->available_at > statement->xact.now)
+		sim_fail(start->sim, "parked-in-flight", "row %lld is parked, and in flight",
+			 (long long)effect->row->id);
+}
+
+void check_commit(struct start *start, const struct statement *statement)
+{
+	for (size_t i = 0; i < statement->n_effects; i++) {
+		const struct effect *effect = &statement->effects[i];
+
+		if (effect->kind == EFFECT_CLAIMED)
+			note_claim(start, statement, effect);
+		else if (effect->kind == EFFECT_SETTLED)
+			note_settled(start, effect);
+		else if (effect->kind == EFFECT_EXPIRED)
+			note_expired(start, effect);
+		else
+			check_moved(start, statement, effect);
+	}
+}
+
+/* ---- what a start asks, and is told ---- */
+
+static void check_claim_sent(struct start *start, const struct statement *statement)
+{
+	struct sim *sim = start->sim;
+	size_t held = source_held(start->source);
+
+	if (start->claims++ > 0)
+		sim_fail(sim, "two-claims", "%d.%d has two claims under way", start->instance, start->number);
+	if (start->lost_settles > 0)
+		sim_fail(sim, "claim-before-settle", "%d.%d claims, and %zu outcomes may not have been written",
+			 start->instance, start->number, start->lost_settles);
+	if (has_lost_owner(start, statement->params.owner))
+		sim_fail(sim, "owner-kept", "%d.%d claims under the name of a claim whose answer was lost",
+			 start->instance, start->number);
+	if (start->suspect && held > 0)
+		sim_fail(sim, "claim-beside-suspect", "%d.%d claims while it holds a suspect", start->instance,
+			 start->number);
+	if (statement->kind == SQL_SUSPECT && held > 0)
+		sim_fail(sim, "suspect-in-company", "%d.%d claims a suspect and holds %zu rows", start->instance,
+			 start->number, held);
+	if (statement->kind != SQL_SUSPECT &&
+	    held + (size_t)statement->params.limit > (size_t)start->config->max_in_flight)
+		sim_fail(sim, "room", "%d.%d holds %zu rows and asks for %d", start->instance, start->number, held,
+			 (int)statement->params.limit);
+}
+
+void check_submit(struct start *start, const struct statement *statement)
+{
+	if (is_claim(statement))
+		check_claim_sent(start, statement);
+	for (size_t i = 0; i < statement->params.n_outcomes; i++) {
+		const struct outcome *outcome = &statement->params.outcomes[i];
+		struct claim_record *claim =
+			find_claim(table_find(start->sim->checker->table, outcome->id), start, outcome->lease);
+
+		if (claim == NULL || !claim->answered)
+			sim_fail(start->sim, "unclaimed", "%d.%d settles row %lld, which it has not claimed",
+				 start->instance, start->number, (long long)outcome->id);
+		else
+			claim->concluded = true;
+	}
+}
+
+static void keep_lost_owner(struct start *start, const char *owner)
+{
+	const char **larger = arena_take(start->sim->arena, start->n_lost_owners + 1, sizeof(const char *));
+
+	if (start->n_lost_owners > 0)
+		memcpy(larger, start->lost_owners, start->n_lost_owners * sizeof(const char *));
+	larger[start->n_lost_owners++] = owner;
+	start->lost_owners = larger;
+}
+
+static void claim_told(struct start *start, const struct statement *statement, enum verdict verdict)
+{
+	bool any = false;
+
+	start->claims--;
+	if (verdict == VERDICT_UNKNOWN)
+		keep_lost_owner(start, statement->params.owner);
+	for (size_t i = 0; i < statement->n_effects; i++) {
+		const struct effect *effect = &statement->effects[i];
+		struct claim_record *claim = find_claim(effect->row, start, effect->after->lease_until);
+
+		/* Not committed (yet): what is published then is unclaimed. */
+		if (effect->kind != EFFECT_CLAIMED || claim == NULL)
+			continue;
+		claim->lost |= verdict == VERDICT_UNKNOWN;
+		if (verdict != VERDICT_OK)
+			continue;
+		any = claim->answered = true;
+		start->sim->checker->takeovers_told += claim->taken;
+	}
+	if (statement->kind == SQL_SUSPECT && verdict == VERDICT_OK)
+		start->suspect = any;
+}
+
+static bool was_written(const struct statement *statement, const struct outcome *outcome)
+{
+	for (size_t i = 0; i < statement->n_effects; i++) {
+		if (statement->effects[i].outcome == outcome)
+			return true;
+	}
+	return false;
+}
+
+static void settle_told(struct start *start, const struct statement *statement, enum verdict verdict)
+{
+	for (size_t i = 0; i < statement->params.n_outcomes; i++) {
+		const struct outcome *outcome = &statement->params.outcomes[i];
+		struct claim_record *claim =
+			find_claim(table_find(start->sim->checker->table, outcome->id), start, outcome->lease);
+
+		if (claim == NULL)
+			continue;
+		if (verdict == VERDICT_UNKNOWN && !claim->settle_lost) {
+			claim->settle_lost = claim->resent = true;
+			start->lost_settles++;
+		}
+		if (verdict != VERDICT_OK)
+			continue;
+		start->sim->checker->totals.fenced += !was_written(statement, outcome) && !claim->resent;
+		claim->settle_told = true;
+		start->lost_settles -= claim->settle_lost;
+		claim->settle_lost = false;
+	}
+}
+
+void check_db_answer(struct start *start, const struct statement *statement, enum verdict verdict)
+{
+	if (is_claim(statement))
+		claim_told(start, statement, verdict);
+	else if (statement->kind == SQL_SETTLE)
+		settle_told(start, statement, verdict);
+	else if (statement->kind == SQL_EXPIRE && verdict == VERDICT_OK)
+		start->sim->checker->takeovers_told += statement->n_effects;
+}

@@ -1,0 +1,84 @@
+/* checker: what must be true of a history, judged from outside: from what was committed, published, written and answered,
+ * and from the faults that were injected. It asks the relay nothing. */
+#ifndef OUTBOXD_SIMULATION_CHECKER_H
+#define OUTBOXD_SIMULATION_CHECKER_H
+
+#include "statement.h"
+
+#include "core/metrics.h"
+#include "io/kafka.h"
+#include "relay/source.h"
+
+struct claim_record;
+
+/* One start of one instance, until it crashes or ends. */
+struct start {
+	struct sim *sim;
+	const struct config_source *config;
+	struct source *source;
+	int instance, number;
+	bool gone;	      /* crashed or stopped: nothing of it is in memory */
+	int64_t troubled_us;  /* until then a lease may run out through an injected fault */
+	int64_t frozen_us;    /* its process is suspended until then */
+	void (*step)(void *); /* something happened: the world lets it take a pass */
+	void *context;
+	struct kafka *kafka;
+	int64_t gone_us;
+	size_t results;	     /* database results that it has and has not freed */
+	int claims;	     /* sent and not answered */
+	bool suspect;	     /* one is held */
+	size_t lost_settles; /* outcomes whose answer was lost, not yet written again */
+	const char **lost_owners;
+	size_t n_lost_owners;
+};
+
+/* One message that was accepted by Kafka's client. */
+struct publication {
+	struct start *start;
+	struct claim_record *claim;
+	struct row *row;
+	int64_t published_us, written_us, answered_us; /* 0: not */
+	bool alone;				       /* nothing else was in its batch */
+	struct kafka_answer answer;		       /* as given; texts not kept */
+	struct publication *next;		       /* older, of the same row */
+};
+
+/* Becomes sim->checker. */
+void checker_new(struct sim *sim, const struct config_source *config, struct table *table);
+
+/* ---- the database ---- */
+void check_submit(struct start *start, const struct statement *statement);
+void check_commit(struct start *start, const struct statement *statement);
+void check_db_answer(struct start *start, const struct statement *statement, enum verdict verdict);
+
+/* ---- Kafka ---- */
+/* The row that a message came from, by its event_id header. */
+struct row *check_row(struct start *start, const struct message *message);
+struct publication *check_publish(struct start *start, struct row *row, const struct message *message);
+void check_refused(struct start *start, struct row *row, const struct kafka_answer *refusal);
+void check_written(struct publication *publication);
+void check_kafka_answer(struct publication *publication, const struct kafka_answer *answer);
+
+/* ---- the world ---- */
+void check_step(const struct start *start);
+/* It has drained; and its memory is gone, then or in a crash. */
+void check_stopped(struct start *start);
+void check_gone(struct start *start);
+/* A fault that may cost leases: until then, and a lease more. */
+void check_trouble(struct start *start, int64_t until_us);
+/* People changed a row's state: its order is no longer the relay's affair. */
+void check_people(struct sim *sim, struct row *row);
+
+/* All rows are settled and both instances rest: what the whole history must obey. */
+void check_end(struct sim *sim, struct metrics *metrics);
+
+/* In this history only rows that kill their process may run out of leases at their last attempt. */
+void check_only_crashers(struct sim *sim);
+
+/* What was seen, for the totals. */
+struct check_totals {
+	uint64_t claims, publications, written, duplicates, takeovers, fenced, failed;
+};
+struct check_totals check_totals(const struct sim *sim);
+
+#endif

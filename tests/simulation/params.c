@@ -1,0 +1,167 @@
+/* The binary form of a request's parameters, read as the server reads it. */
+#include "statement.h"
+
+#include "core/pgarray.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *text_of(struct sim *sim, struct slice cell)
+{
+	return cell.bytes == NULL ? NULL : arena_copy_bytes(sim->arena, cell.bytes, cell.len);
+}
+
+static int64_t interval_of(struct slice cell)
+{
+	assert(cell.len == 16);
+	return pg_get_int8((struct slice){cell.bytes, 8}) +
+	       86400 * SECOND * pg_get_int4((struct slice){cell.bytes + 8, 4});
+}
+
+/* The elements of a one-dimensional array. */
+static size_t elements_of(struct sim *sim, struct slice array, uint32_t oid, struct slice **elements)
+{
+	const char *at;
+	size_t n;
+
+	assert(array.bytes != NULL && array.len >= 12);
+	at = array.bytes + 12;
+	assert((uint32_t)pg_get_int4((struct slice){array.bytes + 8, 4}) == oid);
+	if (pg_get_int4((struct slice){array.bytes, 4}) == 0)
+		return 0;
+	assert(pg_get_int4((struct slice){array.bytes, 4}) == 1);
+	n = (size_t)pg_get_int4((struct slice){at, 4});
+	at += 8;
+	*elements = arena_take(sim->arena, n + 1, sizeof(struct slice));
+	for (size_t i = 0; i < n; i++) {
+		int32_t len = pg_get_int4((struct slice){at, 4});
+
+		at += 4;
+		(*elements)[i] = len < 0 ? SLICE_NULL : (struct slice){at, (size_t)len};
+		at += len < 0 ? 0 : len;
+	}
+	assert(at == array.bytes + array.len);
+	return n;
+}
+
+static enum row_state state_of(const struct config_source *config, struct slice label)
+{
+	int state = 0;
+
+	while (state < ROW_STATES && !slice_equal(label, slice_of(config->states[state])))
+		state++;
+	assert(state < ROW_STATES);
+	return (enum row_state)state;
+}
+
+static void read_outcomes(struct sim *sim, const struct config_source *config, enum sql_param param,
+			  struct slice value, struct params *params)
+{
+	static const uint32_t oids[SQL_PARAMS] = {
+		[SQL_P_IDS] = PGOID_TEXT,	 [SQL_P_LEASES] = PGOID_TIMESTAMPTZ, [SQL_P_STATES] = PGOID_TEXT,
+		[SQL_P_DELAYS] = PGOID_INTERVAL, [SQL_P_BACKS] = PGOID_INT4,	     [SQL_P_ERRORS] = PGOID_TEXT,
+		[SQL_P_OWNERS] = PGOID_TEXT,
+	};
+	struct slice *cells = NULL;
+	size_t n = elements_of(sim, value, oids[param], &cells);
+
+	if (params->outcomes == NULL) {
+		params->outcomes = arena_take(sim->arena, n + 1, sizeof(struct outcome));
+		params->n_outcomes = n;
+	}
+	assert(n == params->n_outcomes);
+	for (size_t i = 0; i < n; i++) {
+		struct outcome *outcome = &params->outcomes[i];
+
+		if (param == SQL_P_IDS)
+			outcome->id = strtoll(text_of(sim, cells[i]), NULL, 10);
+		else if (param == SQL_P_LEASES)
+			outcome->lease = pg_get_int8(cells[i]);
+		else if (param == SQL_P_STATES)
+			outcome->state = state_of(config, cells[i]);
+		else if (param == SQL_P_DELAYS)
+			outcome->delay_us = interval_of(cells[i]);
+		else if (param == SQL_P_BACKS)
+			outcome->back = pg_get_int4(cells[i]);
+		else if (param == SQL_P_ERRORS)
+			outcome->error = text_of(sim, cells[i]);
+		else
+			outcome->owner = text_of(sim, cells[i]);
+	}
+}
+
+static void read_hot(struct sim *sim, enum sql_param param, struct slice value, struct params *params)
+{
+	struct slice *cells = NULL;
+	size_t n = elements_of(sim, value, param == SQL_P_HOT_KEYS ? PGOID_TEXT : PGOID_INT4, &cells);
+
+	if (param == SQL_P_HOT_KEYS)
+		params->hot_keys = arena_take(sim->arena, n + 1, sizeof(const char *));
+	else
+		params->hot_held = arena_take(sim->arena, n + 1, sizeof(int32_t));
+	for (size_t i = 0; i < n; i++) {
+		if (param == SQL_P_HOT_KEYS)
+			params->hot_keys[i] = text_of(sim, cells[i]);
+		else
+			params->hot_held[i] = pg_get_int4(cells[i]);
+	}
+	params->n_hot = n;
+}
+
+static void read_one(struct sim *sim, const struct config_source *config, enum sql_param param, struct slice value,
+		     struct params *params)
+{
+	switch (param) {
+	case SQL_P_MAX_ATTEMPTS:
+		params->max_attempts = pg_get_int4(value);
+		break;
+	case SQL_P_LIMIT:
+		params->limit = pg_get_int4(value);
+		break;
+	case SQL_P_MAX_BYTES:
+		params->max_bytes = pg_get_int8(value);
+		break;
+	case SQL_P_OWNER:
+		params->owner = text_of(sim, value);
+		break;
+	case SQL_P_SHARE:
+		params->share = pg_get_int4(value);
+		break;
+	case SQL_P_HOT_KEYS:
+	case SQL_P_HOT_HELD:
+		read_hot(sim, param, value, params);
+		break;
+	case SQL_P_LEASE:
+		params->lease_us = interval_of(value);
+		break;
+	case SQL_P_PARK_MAX:
+		params->park_max_us = interval_of(value);
+		break;
+	case SQL_P_FAR_DUE:
+		params->far_due = pg_get_int8(value);
+		break;
+	case SQL_P_FAR_ID:
+		params->far_id = strtoll(text_of(sim, value), NULL, 10);
+		break;
+	case SQL_P_IDS:
+	case SQL_P_LEASES:
+	case SQL_P_STATES:
+	case SQL_P_DELAYS:
+	case SQL_P_BACKS:
+	case SQL_P_ERRORS:
+	case SQL_P_OWNERS:
+		read_outcomes(sim, config, param, value, params);
+		break;
+	case SQL_P_TABLE:
+	case SQL_P_KEY_COLUMN:
+		break;
+	}
+}
+
+void params_read(struct sim *sim, const struct config_source *config, const struct sql_statement *text,
+		 const struct slice *values, struct params *params)
+{
+	for (int i = 0; i < text->n_params; i++)
+		read_one(sim, config, text->params[i], values[i], params);
+}

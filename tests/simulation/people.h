@@ -1,0 +1,29 @@
+/* people: everybody else who writes to the table: applications that insert, operators who retry and skip, and people who edit
+ * rows by hand as far as the promises allow it. */
+#ifndef OUTBOXD_SIMULATION_PEOPLE_H
+#define OUTBOXD_SIMULATION_PEOPLE_H
+
+#include "checker.h"
+
+struct people;
+
+struct people_habits {
+	int rows; /* to insert */
+	int keys;
+	int64_t until_us;		    /* the last is inserted about then */
+	double poison, unrouted, tombstone; /* shares of the rows */
+	int crashers;
+	bool by_hand; /* edits, holds, deletes, marks */
+};
+
+/* woken: called when rows were committed, as NOTIFY does (sometimes not: it is only a hint). */
+struct people *people_new(struct sim *sim, const struct config_source *config, struct table *table,
+			  const struct people_habits *habits, agenda_fn *woken, void *context);
+
+/* Skips every failed row and lets go what is held. */
+void people_clear(struct people *people);
+
+/* Is everything inserted, and are no rows open? Blocking failures count as open. */
+bool people_done(const struct people *people);
+
+#endif

@@ -1,0 +1,48 @@
+/* records: what the checker remembers of each row. */
+#ifndef OUTBOXD_SIMULATION_RECORDS_H
+#define OUTBOXD_SIMULATION_RECORDS_H
+
+#include "checker.h"
+
+/* A claim of a row that was committed. */
+struct claim_record {
+	struct start *start;
+	int64_t lease, committed_us;
+	int32_t attempts;
+	int revision;
+	uint64_t snapshot;
+	bool taken;		   /* from an expired lease */
+	bool answered;		   /* its start was told */
+	bool lost;		   /* its start was not, and will not be */
+	bool refused;		   /* Kafka's client refused it for the row's fault */
+	bool concluded;		   /* its start has sent an outcome for it */
+	bool settled;		   /* and that was committed, */
+	enum row_state state;	   /* as this */
+	bool settle_lost;	   /* the last settle's answer was lost */
+	bool resent;		   /* some settle's answer was */
+	bool settle_told;	   /* its start knows that it is settled, or fenced */
+	struct claim_record *next; /* older */
+};
+
+struct row_record {
+	struct claim_record *claims;
+	struct publication *publications; /* newest first */
+	int written;
+	bool failed;	/* at some time */
+	bool orderless; /* people interfered: no order is promised */
+};
+
+struct checker {
+	const struct config_source *config;
+	struct table *table;
+	bool only_crashers;
+	uint64_t possibly_told, takeovers_told;
+	struct check_totals totals;
+};
+
+struct row_record *record_of(struct sim *sim, struct row *row);
+
+/* A lease may run out only through a fault that was injected: a crash, a lost answer, a time of trouble. */
+bool record_expiry_explained(const struct claim_record *claim);
+
+#endif

@@ -1,0 +1,235 @@
+/* What all statements share, and those that only keep the table in order: expire, settle, sweep. */
+#include "statement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct version *statement_lock(struct statement *statement, struct row *row, const struct version *seen)
+{
+	if (!table_lock(&statement->xact, row))
+		return NULL;
+	if (statement->sim->broken == BREAK_RECHECK)
+		return seen;
+	/* Rows that this very statement has written keep showing as they were. */
+	return row->newest->by == &statement->xact ? seen : table_committed(row);
+}
+
+struct version *statement_write(struct statement *statement, enum effect_kind kind, struct row *row)
+{
+	const struct version *before = table_committed(row);
+	struct version *after = table_write(&statement->xact, row);
+
+	if (statement->n_effects == statement->size_effects) {
+		size_t size = 2 * statement->size_effects + 16;
+		struct effect *larger = arena_take(statement->sim->arena, size, sizeof(struct effect));
+
+		if (statement->n_effects > 0)
+			memcpy(larger, statement->effects, statement->n_effects * sizeof(struct effect));
+		statement->effects = larger;
+		statement->size_effects = size;
+	}
+	statement->effects[statement->n_effects++] =
+		(struct effect){.kind = kind, .row = row, .before = before, .after = after};
+	return after;
+}
+
+bool statement_expired(const struct statement *statement, const struct version *version)
+{
+	return version->lease_until == TABLE_NULL || version->lease_until <= statement->xact.now ||
+	       statement->sim->broken == BREAK_LEASE_TIME;
+}
+
+static int by_due(const void *a, const void *b)
+{
+	const struct pick *x = a, *y = b;
+
+	if (x->version->available_at != y->version->available_at)
+		return x->version->available_at < y->version->available_at ? -1 : 1;
+	return (x->row->id > y->row->id) - (x->row->id < y->row->id);
+}
+
+size_t statement_scan(struct statement *statement, pick_test *test, struct pick **picks)
+{
+	const struct table *table = statement->xact.table;
+	size_t n = 0;
+
+	*picks = arena_take(statement->sim->arena, table->n_rows + 1, sizeof(struct pick));
+	for (size_t i = 0; i < table->n_rows; i++) {
+		const struct version *version = table_visible(table->rows[i], statement->xact.snapshot);
+
+		if (version != NULL && test(statement, table->rows[i], version))
+			(*picks)[n++] = (struct pick){table->rows[i], version};
+	}
+	qsort(*picks, n, sizeof(struct pick), by_due);
+	return n;
+}
+
+size_t statement_key(struct statement *statement, const char *key, struct pick **picks)
+{
+	const struct table *table = statement->xact.table;
+	size_t n = 0;
+
+	*picks = arena_take(statement->sim->arena, table->n_rows + 1, sizeof(struct pick));
+	for (size_t i = 0; i < table->n_rows; i++) {
+		struct row *row = table->rows[i];
+		const struct version *version;
+
+		if (row->key == NULL || strcmp(row->key, key) != 0)
+			continue;
+		version = table_visible(row, statement->xact.snapshot);
+		if (version != NULL && table_open(version, statement->config->on_failed == ON_FAILED_BLOCK))
+			(*picks)[n++] = (struct pick){row, version};
+	}
+	return n;
+}
+
+/* ---- expire ---- */
+
+static bool is_exhausted(const struct statement *statement, const struct row *row, const struct version *version)
+{
+	(void)row;
+	return version->settled_at == TABLE_NULL && version->available_at <= statement->xact.now &&
+	       version->state == ROW_IN_FLIGHT && statement_expired(statement, version) &&
+	       version->attempts >= statement->params.max_attempts;
+}
+
+void statement_expire(struct statement *statement)
+{
+	struct pick *picks;
+	size_t n = statement_scan(statement, is_exhausted, &picks);
+	char error[80];
+
+	for (size_t i = 0; i < n && statement->sim->broken != BREAK_EXPIRE; i++) {
+		const struct version *now = statement_lock(statement, picks[i].row, picks[i].version);
+		struct version *version;
+
+		if (now == NULL || !is_exhausted(statement, picks[i].row, now))
+			continue;
+		version = statement_write(statement, EFFECT_EXPIRED, picks[i].row);
+		snprintf(error, sizeof(error), "lease expired, attempt %d of %d", (int)version->attempts,
+			 (int)statement->params.max_attempts);
+		version->state = ROW_FAILED;
+		version->available_at = TABLE_SENTINEL;
+		version->lease_until = TABLE_NULL;
+		version->lease_owner = NULL;
+		version->last_error = sim_copy(statement->sim, error);
+	}
+}
+
+/* ---- settle ---- */
+
+static bool is_held(const struct statement *statement, const struct version *version, const struct outcome *outcome)
+{
+	enum sim_break broken = statement->sim->broken;
+
+	if (version == NULL || version->state != ROW_IN_FLIGHT)
+		return false;
+	if (broken == BREAK_FENCE_OWNER)
+		return true;
+	if (broken != BREAK_FENCE_LEASE && version->lease_until != outcome->lease)
+		return false;
+	return outcome->owner == NULL ||
+	       (version->lease_owner != NULL && strcmp(version->lease_owner, outcome->owner) == 0);
+}
+
+static void settle_row(struct statement *statement, struct row *row, const struct outcome *outcome)
+{
+	struct version *version = statement_write(statement, EFFECT_SETTLED, row);
+	int64_t now = statement->xact.now;
+
+	statement->effects[statement->n_effects - 1].outcome = outcome;
+	version->state = outcome->state;
+	if (statement->sim->broken != BREAK_GIVE_BACK)
+		version->attempts = version->attempts > outcome->back ? version->attempts - outcome->back : 0;
+	if (outcome->state == ROW_FAILED)
+		version->available_at = TABLE_SENTINEL;
+	else if (outcome->state == ROW_PENDING && outcome->delay_us > 0)
+		version->available_at = now + outcome->delay_us;
+	if (outcome->state == ROW_SENT)
+		version->last_error = NULL;
+	else if (outcome->error != NULL)
+		version->last_error = outcome->error;
+	version->settled_at = outcome->state == ROW_SENT ? now : TABLE_NULL;
+	version->lease_until = TABLE_NULL;
+	version->lease_owner = NULL;
+}
+
+bool statement_settle(struct statement *statement, agenda_fn *resume, void *context)
+{
+	for (; statement->next_outcome < statement->params.n_outcomes; statement->next_outcome++) {
+		const struct outcome *outcome = &statement->params.outcomes[statement->next_outcome];
+		struct row *row = table_find(statement->xact.table, outcome->id);
+
+		if (row == NULL || !is_held(statement, table_visible(row, statement->xact.snapshot), outcome))
+			continue;
+		if (!table_lock(&statement->xact, row)) {
+			table_wait(&statement->xact, row, resume, context);
+			return false;
+		}
+		if (row->newest->by != &statement->xact && is_held(statement, table_committed(row), outcome))
+			settle_row(statement, row, outcome);
+	}
+	return true;
+}
+
+/* ---- sweep ---- */
+
+static bool is_parked(const struct statement *statement, const struct row *row, const struct version *version)
+{
+	(void)statement;
+	(void)row;
+	return version->settled_at == TABLE_NULL && version->available_at == TABLE_SENTINEL &&
+	       (version->state == ROW_PENDING || version->state == ROW_IN_FLIGHT);
+}
+
+static bool is_key_free(struct statement *statement, const char *key)
+{
+	struct pick *open;
+
+	if (key == NULL)
+		return true;
+	if (statement_key(statement, key, &open) == 0)
+		return false;
+	return open[0].version->state != ROW_FAILED && open[0].version->available_at != TABLE_INFINITY;
+}
+
+void statement_sweep(struct statement *statement)
+{
+	struct pick *picks;
+	size_t n = statement_scan(statement, is_parked, &picks);
+
+	for (size_t i = 0; i < n && statement->sim->broken != BREAK_SWEEP; i++) {
+		const struct version *now;
+
+		if (!is_key_free(statement, picks[i].row->key))
+			continue;
+		now = statement_lock(statement, picks[i].row, picks[i].version);
+		if (now != NULL && is_parked(statement, picks[i].row, now))
+			statement_write(statement, EFFECT_MOVED, picks[i].row)->available_at = statement->xact.now;
+	}
+}
+
+bool statement_run(struct statement *statement, agenda_fn *resume, void *context)
+{
+	switch (statement->kind) {
+	case SQL_CLAIM:
+	case SQL_CLAIM_FAR:
+		statement_claim(statement);
+		break;
+	case SQL_SUSPECT:
+		statement_suspect(statement);
+		break;
+	case SQL_EXPIRE:
+		statement_expire(statement);
+		break;
+	case SQL_SETTLE:
+		return statement_settle(statement, resume, context);
+	case SQL_SWEEP:
+		statement_sweep(statement);
+		break;
+	case SQL_COUNT:
+	case SQL_INSPECT:
+		break;
+	}
+	return true;
+}
