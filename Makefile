@@ -173,7 +173,7 @@ lint:
 	@$(PYTEST) lint
 
 # ---- integration tests in C: io/db and io/listener on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
-IO_PG := $(addprefix $(BUILD)/src/io/,db.o dbpool.o listener.o pgconn.o pgdsn.o)
+IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
 INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
 
 $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \

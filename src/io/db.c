@@ -1,4 +1,4 @@
-/* One request is one pipeline of four statements and a Sync. What would cost days to find out:
+/* One request is one pipeline: BEGIN, settings, the statement, COMMIT, one Sync. What would cost days to find out:
  * 1. A statement's own result says nothing about its commit. The request completes at the Sync; the first error before it
  *    wins, wherever it came: a deferred constraint fails at the COMMIT.
  * 2. After an error the server skips to the Sync and the session stays in the failed transaction: it gets a ROLLBACK of its
@@ -16,17 +16,6 @@
 
 /* How much later than the server's own time limit the client gives up. */
 #define DEADLINE_MARGIN_US 5000000
-#define BINARY 1
-
-/* The statements of a request, in order. */
-enum step { STEP_BEGIN, STEP_SETTINGS, STEP_STATEMENT, STEP_COMMIT, STEPS };
-
-/* One SELECT costs less than as many SETs. jit: compiling a claim took 35 ms and more, each time. */
-#define SETTINGS                                                                                   \
-	"SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true), " \
-	"set_config('jit', 'off', true)"
-#define PINNED_SETTINGS \
-	SETTINGS ", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
 
 /* struct db_result is libpq's result under another name, so that db.h names no library type. */
 static struct db_result *to_result(PGresult *result)
@@ -81,14 +70,6 @@ static void copy_sqlstate(char sqlstate[6], const PGresult *error)
 	snprintf(sqlstate, 6, "%s", code == NULL ? "" : code);
 }
 
-/* The primary message alone: detail and context quote rows. */
-static const char *primary_message(const PGresult *error)
-{
-	const char *message = PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY);
-
-	return message == NULL ? "" : message;
-}
-
 static struct db_outstanding take_outstanding(struct db *db)
 {
 	struct db_outstanding out = db->out;
@@ -110,15 +91,23 @@ static void give_answer(struct db_outstanding *out, struct db_answer *answer)
 	PQclear(out->error);
 }
 
+static void discard(struct db_outstanding *out)
+{
+	PQclear(out->result);
+	PQclear(out->error);
+}
+
 static void answer_unknown(struct db_outstanding *out, const char *why)
 {
 	struct db_answer answer = {.verdict = VERDICT_UNKNOWN, .fault = SQL_CONNECTION, .message = why};
 
-	if (out->on_answer == NULL)
+	if (out->on_answer == NULL) {
+		discard(out);
 		return;
+	}
 	if (out->error != NULL) {
 		copy_sqlstate(answer.sqlstate, out->error);
-		answer.message = primary_message(out->error);
+		answer.message = pgconn_message(out->error);
 	}
 	give_answer(out, &answer);
 }
@@ -130,13 +119,13 @@ static void on_lost(void *context, const char *reason, bool was_ready)
 
 	(void)was_ready;
 	/* The server's own last words say more than "connection closed". */
-	set_state(db, DB_DOWN, out.error != NULL ? primary_message(out.error) : reason);
+	set_state(db, DB_DOWN, out.error != NULL ? pgconn_message(out.error) : reason);
 	answer_unknown(&out, reason);
 }
 
 static bool send_plain(PGconn *pg, const char *text)
 {
-	return PQsendQueryParams(pg, text, 0, NULL, NULL, NULL, NULL, BINARY) == 1;
+	return PQsendQueryParams(pg, text, 0, NULL, NULL, NULL, NULL, DB_BINARY) == 1;
 }
 
 static void roll_back(struct db *db)
@@ -151,7 +140,7 @@ static void roll_back(struct db *db)
 static void on_failed(struct db *db)
 {
 	struct db_outstanding out = take_outstanding(db);
-	struct db_answer answer = {.message = primary_message(out.error)};
+	struct db_answer answer = {.message = pgconn_message(out.error)};
 	struct sql_judgement judgement;
 
 	copy_sqlstate(answer.sqlstate, out.error);
@@ -167,17 +156,27 @@ static void on_failed(struct db *db)
 	give_answer(&out, &answer);
 }
 
+static void on_rolled_back(struct db *db)
+{
+	struct db_outstanding out = take_outstanding(db);
+
+	if (out.error == NULL)
+		set_state(db, DB_IDLE, NULL);
+	else
+		pgconn_lose(&db->conn, pgconn_message(out.error));
+	discard(&out);
+}
+
 static void on_sync(struct db *db)
 {
 	struct db_answer answer = {.verdict = VERDICT_OK, .message = ""};
 	struct db_outstanding out;
 
 	if (db->state == DB_RECOVERING) {
-		ev_timer_stop(db->conn.loop, &db->deadline);
-		set_state(db, DB_IDLE, NULL);
+		on_rolled_back(db);
 	} else if (db->out.error != NULL) {
 		on_failed(db);
-	} else if (db->out.done != STEPS) {
+	} else if (db->out.done != db->out.prelude + 2) {
 		pgconn_lose(&db->conn, "the server answered out of turn");
 	} else {
 		pgconn_mark_sound(&db->conn);
@@ -193,7 +192,7 @@ static bool keep_result(struct db_outstanding *out, PGresult *result)
 	switch (PQresultStatus(result)) {
 	case PGRES_TUPLES_OK:
 	case PGRES_COMMAND_OK:
-		if (out->done == STEP_STATEMENT && out->result == NULL)
+		if (out->done == out->prelude && out->result == NULL)
 			out->result = result;
 		else
 			PQclear(result);
@@ -265,17 +264,39 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int revents)
 
 static const struct pgconn_events events = {on_ready, on_input, on_lost};
 
+/* Single SETs cost 10 us each, less than one SELECT of as many set_config. jit: compiling a claim took 35 ms and more, each
+ * time. */
+void db_prelude_init(struct db_prelude *prelude, const struct config_postgres *config)
+{
+	char(*statements)[DB_PRELUDE_SIZE] = prelude->statements;
+
+	snprintf(statements[0], DB_PRELUDE_SIZE, "BEGIN ISOLATION LEVEL READ COMMITTED");
+	snprintf(statements[1], DB_PRELUDE_SIZE, "SET LOCAL statement_timeout = %" PRId64,
+		 config->statement_timeout_us / 1000);
+	snprintf(statements[2], DB_PRELUDE_SIZE, "SET LOCAL lock_timeout = %" PRId64,
+		 config->lock_timeout_us / 1000);
+	snprintf(statements[3], DB_PRELUDE_SIZE, "SET LOCAL jit = off");
+	snprintf(statements[4], DB_PRELUDE_SIZE, "SET LOCAL enable_seqscan = off");
+	snprintf(statements[5], DB_PRELUDE_SIZE, "SET LOCAL enable_bitmapscan = off");
+}
+
+void db_values_init(struct db_values *of_libpq, const struct sql_statement *statement, const struct slice *values)
+{
+	for (int i = 0; i < statement->n_params; i++) {
+		of_libpq->bytes[i] = values[i].bytes;
+		of_libpq->lengths[i] = (int)values[i].len;
+		of_libpq->formats[i] = DB_BINARY;
+	}
+}
+
 void db_start(struct db *db, struct ev_loop *loop, const struct config_postgres *config, db_change_fn *on_change,
 	      void *context)
 {
 	*db = (struct db){.on_change = on_change, .context = context};
-	snprintf(db->statement_timeout, sizeof(db->statement_timeout), "%" PRId64 "ms",
-		 config->statement_timeout_us / 1000);
-	snprintf(db->lock_timeout, sizeof(db->lock_timeout), "%" PRId64 "ms", config->lock_timeout_us / 1000);
+	db_prelude_init(&db->prelude, config);
 	ev_timer_init(&db->deadline, on_deadline, 0.,
 		      (ev_tstamp)(config->statement_timeout_us + DEADLINE_MARGIN_US) / 1e6);
-	ev_set_priority(&db->deadline,
-			-1); /* after a long stop of the process the answer that has come is read first */
+	ev_set_priority(&db->deadline, PGCONN_TIMER_PRIORITY);
 	db->deadline.data = db;
 	pgconn_start(&db->conn, loop, config, &events, db);
 }
@@ -289,41 +310,38 @@ void db_stop(struct db *db)
 	answer_unknown(&out, "closed");
 }
 
-static bool send_settings(struct db *db, bool pin_plan)
+static bool send_prelude(struct db *db, int n)
 {
-	const char *values[] = {db->statement_timeout, db->lock_timeout};
-
-	return PQsendQueryParams(db->conn.pg, pin_plan ? PINNED_SETTINGS : SETTINGS, 2, NULL, values, NULL, NULL,
-				 BINARY) == 1;
+	for (int i = 0; i < n; i++)
+		if (!send_plain(db->conn.pg, db->prelude.statements[i]))
+			return false;
+	return true;
 }
 
 static bool send_statement(PGconn *pg, const struct db_request *request)
 {
-	const char *values[SQL_PARAMS];
-	int lengths[SQL_PARAMS], formats[SQL_PARAMS];
-	int n = request->statement->n_params;
+	struct db_values values;
 
-	for (int i = 0; i < n; i++) {
-		values[i] = request->values[i].bytes;
-		lengths[i] = (int)request->values[i].len;
-		formats[i] = BINARY;
-	}
-	return PQsendQueryParams(pg, request->statement->text, n, NULL, values, lengths, formats, BINARY) == 1;
+	db_values_init(&values, request->statement, request->values);
+	return PQsendQueryParams(pg, request->statement->text, request->statement->n_params, NULL, values.bytes,
+				 values.lengths, values.formats, DB_BINARY) == 1;
 }
 
 bool db_submit(struct db *db, const struct db_request *request)
 {
 	PGconn *pg = db->conn.pg;
+	int prelude = request->statement->pin_plan ? DB_PRELUDE_PINNED : DB_PRELUDE;
 
-	/* Without the COMMIT nothing can come of what may already have been sent. */
-	if (!send_plain(pg, "BEGIN ISOLATION LEVEL READ COMMITTED") ||
-	    !send_settings(db, request->statement->pin_plan) || !send_statement(pg, request) ||
-	    !send_plain(pg, "COMMIT")) {
+	/* Without the COMMIT nothing can come of what may already have been sent; but the connection is of no use. */
+	if (!send_prelude(db, prelude) || !send_statement(pg, request) || !send_plain(pg, "COMMIT")) {
+		set_state(db, DB_RECOVERING, NULL);
 		pgconn_doom(&db->conn);
 		return false;
 	}
-	db->out = (struct db_outstanding){
-		.on_answer = request->on_answer, .context = request->context, .sent_us = monotonic_us()};
+	db->out = (struct db_outstanding){.on_answer = request->on_answer,
+					  .context = request->context,
+					  .sent_us = monotonic_us(),
+					  .prelude = prelude};
 	ev_timer_again(db->conn.loop, &db->deadline);
 	set_state(db, DB_BUSY, NULL);
 	if (PQpipelineSync(pg) != 1 || !pgconn_flush(&db->conn))

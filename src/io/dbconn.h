@@ -10,16 +10,38 @@ enum db_state {
 	DB_DOWN,       /* no connection */
 	DB_IDLE,       /* takes a request */
 	DB_BUSY,       /* one is outstanding */
-	DB_RECOVERING, /* its request was answered with an error; waits for the ROLLBACK behind it */
+	DB_RECOVERING, /* takes none, and none is outstanding: waits for the ROLLBACK behind an error, or for its loss */
 	DB_CLOSED      /* for good */
 };
 #define DB_STATES (DB_CLOSED + 1)
+
+/* What stands before a request's own statement: BEGIN and settings; the last two pin the plan. */
+#define DB_PRELUDE 4
+#define DB_PRELUDE_PINNED 6
+#define DB_PRELUDE_SIZE 64
+
+struct db_prelude {
+	char statements[DB_PRELUDE_PINNED][DB_PRELUDE_SIZE];
+};
+
+void db_prelude_init(struct db_prelude *prelude, const struct config_postgres *config);
+
+/* A statement's values as libpq's functions take them; the bytes are borrowed. */
+#define DB_BINARY 1
+
+struct db_values {
+	const char *bytes[SQL_PARAMS];
+	int lengths[SQL_PARAMS], formats[SQL_PARAMS];
+};
+
+void db_values_init(struct db_values *of_libpq, const struct sql_statement *statement, const struct slice *values);
 
 /* The one request outstanding; all zero when there is none. */
 struct db_outstanding {
 	db_answer_fn *on_answer;
 	void *context;
 	int64_t sent_us;
+	int prelude;	  /* statements before the request's own */
 	int done;	  /* statements of the transaction that were answered */
 	PGresult *result; /* of the request's own statement */
 	PGresult *error;  /* the first one of the transaction */
@@ -39,7 +61,7 @@ struct db {
 	void *context;
 	ev_timer deadline;
 	struct db_outstanding out;
-	char statement_timeout[32], lock_timeout[32];
+	struct db_prelude prelude;
 };
 
 /* Begins to connect, DB_DOWN. config is borrowed. */

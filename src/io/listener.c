@@ -113,13 +113,6 @@ static void tell_unavailable(struct listener *listener, const char *kind, const 
 	}
 }
 
-static const char *primary_message(const PGresult *result)
-{
-	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-
-	return message == NULL ? "the connection failed" : message;
-}
-
 static bool add_command(PGconn *pg, struct buf *sql, const char *command, const char *channel)
 {
 	char *quoted = PQescapeIdentifier(pg, channel, strlen(channel));
@@ -207,7 +200,7 @@ static void on_prover_input(void *context)
 		if (PQresultStatus(result) == PGRES_COMMAND_OK)
 			listener->prover_trouble.text[0] = '\0';
 		else
-			err_set(&listener->prover_trouble, "%s", primary_message(result));
+			err_set(&listener->prover_trouble, "%s", pgconn_message(result));
 		PQclear(result);
 	}
 }
@@ -278,7 +271,7 @@ static bool take_result(struct listener *listener, PGresult *result)
 	bool useless = failed && (sqlstate == NULL || verdict_of_sqlstate(sqlstate).fault == SQL_CONNECTION);
 
 	if (failed)
-		err_set(&listener->refusal, "%s", primary_message(result));
+		err_set(&listener->refusal, "%s", pgconn_message(result));
 	PQclear(result);
 	if (!useless)
 		return true;
@@ -375,7 +368,7 @@ struct listener *listener_new(struct ev_loop *loop, const struct config_postgres
 	listener->config = pgdsn_copy_config(config);
 	list_init(&listener->subscriptions);
 	ev_init(&listener->timer, on_timer);
-	ev_set_priority(&listener->timer, -1); /* an answer that has come in time is read first */
+	ev_set_priority(&listener->timer, PGCONN_TIMER_PRIORITY);
 	listener->timer.data = listener;
 	pgconn_start(&listener->conn, loop, &listener->config, &events, listener);
 	snprintf(listener->proof_channel, sizeof(listener->proof_channel), "outboxd_proof_%016" PRIx64,

@@ -9,8 +9,6 @@
 #define BACKOFF_INITIAL_US 100000
 #define BACKOFF_MAX_US 10000000
 #define BACKOFF_JITTER 0.2
-/* Below that of I/O: after a long stop of the process, what has arrived in time is looked at before its time-out. */
-#define TIMER_PRIORITY (-1)
 
 static const char *state_name(enum pgconn_state state)
 {
@@ -233,7 +231,7 @@ void pgconn_start(struct pgconn *conn, struct ev_loop *loop, const struct config
 	backoff_seed(&conn->random, seed);
 	ev_init(&conn->io, on_io);
 	ev_init(&conn->timer, on_timer);
-	ev_set_priority(&conn->timer, TIMER_PRIORITY);
+	ev_set_priority(&conn->timer, PGCONN_TIMER_PRIORITY);
 	conn->io.data = conn->timer.data = conn;
 	start_timer(conn, 0.);
 }
@@ -244,4 +242,11 @@ void pgconn_stop(struct pgconn *conn)
 		return;
 	drop(conn);
 	set_state(conn, PGCONN_CLOSED, "closed");
+}
+
+const char *pgconn_message(const PGresult *error)
+{
+	const char *message = PQresultErrorField(error, PG_DIAG_MESSAGE_PRIMARY);
+
+	return message == NULL ? "the connection was lost" : message;
 }

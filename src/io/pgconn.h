@@ -12,6 +12,9 @@
 #include <ev.h>
 #include <libpq-fe.h>
 
+/* Below that of I/O: after a long stop of the process, what has arrived in time is looked at before its time-out. */
+#define PGCONN_TIMER_PRIORITY (-1)
+
 enum pgconn_state {
 	PGCONN_DOWN,	   /* not connected: waits out a backoff */
 	PGCONN_CONNECTING, /* until connect_timeout */
@@ -64,5 +67,8 @@ bool pgconn_flush(struct pgconn *conn) must_check;
 
 /* It has proved useful: after its loss the backoff begins anew. (So does it after 10 s of standing.) */
 void pgconn_mark_sound(struct pgconn *conn);
+
+/* The primary message of an error alone, for detail and context quote rows; borrowed from it. */
+const char *pgconn_message(const PGresult *error);
 
 #endif

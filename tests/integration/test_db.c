@@ -145,7 +145,8 @@ START_TEST(test_F059_settings_end_with_the_transaction)
 	expect_inside(pool, true, "current_setting('enable_seqscan') = 'off'");
 	expect_inside(pool, true, "current_setting('enable_bitmapscan') = 'off'");
 	expect_inside(pool, false, "current_setting('enable_bitmapscan') = 'on'");
-	ck_assert_int_eq(pgrig_number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'outboxd'"
+	ck_assert_int_eq(pgrig_number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'outboxd' "
+				      "AND datname = current_database()"
 				      " AND state = 'idle' AND backend_xid IS NULL"),
 			 1);
 	dbpool_free(pool);
@@ -431,7 +432,7 @@ START_TEST(test_F056_target_session_attrs)
 }
 END_TEST
 
-#define F061_ROUNDS 100
+#define F061_ROUNDS 50
 
 START_TEST(test_F061_neither_sessions_nor_descriptors_leak)
 {

@@ -1,0 +1,241 @@
+#include "cli/pgblocking.h"
+
+#include "base/mem.h"
+#include "core/verdict.h"
+#include "io/dbconn.h"
+#include "io/pgdsn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct pgblocking {
+	PGconn *pg;
+	struct db_prelude prelude;
+};
+
+static bool begins(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* "" when it is no server's error, but a connection that cannot be made or was lost. */
+static enum cli_exit exit_of_sqlstate(const char *sqlstate)
+{
+	if (sqlstate[0] == '\0')
+		return CLI_UNAVAILABLE;
+	if (begins(sqlstate, "42501") || begins(sqlstate, "28"))
+		return CLI_PERMISSION;
+	if (begins(sqlstate, "3D"))
+		return CLI_CONFIG;
+	switch (verdict_of_sqlstate(sqlstate).fault) {
+	case SQL_PASSING:
+		return CLI_TEMPORARY;
+	case SQL_CONNECTION:
+		return CLI_UNAVAILABLE;
+	case SQL_SOURCE:
+		return CLI_CONFIG;
+	case SQL_DATA:
+		break;
+	}
+	return CLI_INTERNAL;
+}
+
+/* ---- connecting ---- */
+
+static int64_t monotonic_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool wait_for_socket(PGconn *pg, bool reading, int64_t until_ms)
+{
+	struct pollfd fd = {.fd = PQsocket(pg), .events = reading ? POLLIN : POLLOUT};
+	int64_t left;
+	int ready;
+
+	do {
+		left = until_ms - monotonic_ms();
+		ready = left > 0 ? poll(&fd, 1, (int)left) : 0;
+	} while (ready < 0 && errno == EINTR);
+	return ready > 0;
+}
+
+/* False: refused, or not within the time (*timed_out). PQconnectPoll knows no time limit. */
+static bool connect_within(PGconn *pg, int64_t timeout_ms, bool *timed_out)
+{
+	int64_t until_ms = monotonic_ms() + timeout_ms;
+	PostgresPollingStatusType next =
+		PQstatus(pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+
+	*timed_out = false;
+	while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+		*timed_out = !wait_for_socket(pg, next == PGRES_POLLING_READING, until_ms);
+		if (*timed_out)
+			return false;
+		next = PQconnectPoll(pg);
+	}
+	return next == PGRES_POLLING_OK;
+}
+
+static bool is_sqlstate(const char *text)
+{
+	return strspn(text, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && begins(text + 5, ": ");
+}
+
+/* libpq keeps the SQLSTATE of a refused connection to itself, except in a verbose message: "...: FATAL:  28P01: password
+ * authentication failed...\nLOCATION:  auth_failed, auth.c:326\n". Takes both out of the message. */
+static void split_message(const char *message, char sqlstate[6], struct buf *text)
+{
+	const char *line = message, *end, *mark;
+
+	sqlstate[0] = '\0';
+	for (; *line != '\0'; line = end + (*end == '\n')) {
+		end = strchrnul(line, '\n');
+		if (begins(line, "LOCATION:"))
+			continue;
+		mark = strstr(line, ":  ");
+		if (mark != NULL && mark < end && is_sqlstate(mark + 3)) {
+			snprintf(sqlstate, 6, "%.5s", mark + 3);
+			buf_add(text, line, (size_t)(mark - line));
+			line = mark + 3 + 5;
+		}
+		buf_add(text, line, (size_t)(end - line));
+		buf_add_char(text, '\n');
+	}
+}
+
+static enum cli_exit explain_refusal(PGconn *pg, const struct pgdsn *dsn, struct err *err)
+{
+	struct buf text = {0};
+	char sqlstate[6];
+
+	split_message(PQerrorMessage(pg), sqlstate, &text);
+	pgdsn_describe(dsn, buf_text(&text), err);
+	buf_free(&text);
+	return PQconnectionNeedsPassword(pg) ? CLI_PERMISSION : exit_of_sqlstate(sqlstate);
+}
+
+/* One attempt at all hosts, from `first` on. *again: it hung at one of them, and there are more to begin with. */
+static PGconn *try_connect(const struct config_postgres *config, size_t first, bool *again,
+			   enum cli_exit *exit_code, struct err *err)
+{
+	int64_t timeout_ms = config->connect_timeout_us / 1000;
+	struct pgdsn dsn;
+	PGconn *pg;
+
+	*again = false;
+	*exit_code = CLI_CONFIG;
+	if (!pgdsn_read(&dsn, config, first, err))
+		return NULL;
+	pg = PQconnectStartParams(dsn.keywords, (const char *const *)dsn.values, 0);
+	PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);
+	if (!connect_within(pg, timeout_ms, again)) {
+		*exit_code = *again ? CLI_UNAVAILABLE : explain_refusal(pg, &dsn, err);
+		if (*again)
+			err_set(err, "no connection within %lld ms", (long long)timeout_ms);
+		*again = *again && first + 1 < dsn.n_hosts;
+		PQfinish(pg);
+		pg = NULL;
+	}
+	pgdsn_free(&dsn);
+	return pg;
+}
+
+static void on_notice(void *context, const PGresult *notice)
+{
+	(void)context;
+	(void)notice;
+}
+
+struct pgblocking *pgblocking_open(const struct config_postgres *config, enum cli_exit *exit_code, struct err *err)
+{
+	struct pgblocking *pg;
+	PGconn *connection;
+	bool again = true;
+
+	for (size_t first = 0; again; first++)
+		connection = try_connect(config, first, &again, exit_code, err);
+	if (connection == NULL)
+		return NULL;
+	PQsetNoticeReceiver(connection, on_notice, NULL); /* libpq would print them */
+	pg = MEM_NEW(struct pgblocking);
+	pg->pg = connection;
+	db_prelude_init(&pg->prelude, config);
+	return pg;
+}
+
+void pgblocking_close(struct pgblocking *pg)
+{
+	if (pg == NULL)
+		return;
+	PQfinish(pg->pg);
+	mem_free(pg);
+}
+
+/* ---- statements ---- */
+
+/* Returns the result when it is good; else explains, frees it and returns NULL. */
+static PGresult *judge(PGresult *result, enum cli_exit *exit_code, struct err *err)
+{
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	ExecStatusType status = PQresultStatus(result);
+
+	if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
+		return result;
+	*exit_code = exit_of_sqlstate(sqlstate == NULL ? "" : sqlstate);
+	err_set(err, "%s", pgconn_message(result));
+	PQclear(result);
+	return NULL;
+}
+
+static bool run_plain(struct pgblocking *pg, const char *text, enum cli_exit *exit_code, struct err *err)
+{
+	PGresult *result = judge(PQexec(pg->pg, text), exit_code, err);
+
+	if (result == NULL)
+		return false;
+	PQclear(result);
+	return true;
+}
+
+static bool run_prelude(struct pgblocking *pg, bool pin_plan, enum cli_exit *exit_code, struct err *err)
+{
+	int n = pin_plan ? DB_PRELUDE_PINNED : DB_PRELUDE;
+
+	for (int i = 0; i < n; i++)
+		if (!run_plain(pg, pg->prelude.statements[i], exit_code, err))
+			return false;
+	return true;
+}
+
+static PGresult *run_statement(struct pgblocking *pg, const struct sql_statement *statement,
+			       const struct slice *values, enum cli_exit *exit_code, struct err *err)
+{
+	struct db_values of_libpq;
+
+	db_values_init(&of_libpq, statement, values);
+	return judge(PQexecParams(pg->pg, statement->text, statement->n_params, NULL, of_libpq.bytes,
+				  of_libpq.lengths, of_libpq.formats, DB_BINARY),
+		     exit_code, err);
+}
+
+PGresult *pgblocking_run(struct pgblocking *pg, const struct sql_statement *statement, const struct slice *values,
+			 enum cli_exit *exit_code, struct err *err)
+{
+	PGresult *result = NULL;
+
+	if (run_prelude(pg, statement->pin_plan, exit_code, err))
+		result = run_statement(pg, statement, values, exit_code, err);
+	if (result != NULL && run_plain(pg, "COMMIT", exit_code, err))
+		return result;
+	PQclear(result);
+	if (PQtransactionStatus(pg->pg) != PQTRANS_IDLE)
+		PQclear(PQexec(pg->pg, "ROLLBACK"));
+	return NULL;
+}
