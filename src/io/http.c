@@ -27,22 +27,29 @@ struct http {
 	http_page_fn *page;
 	void *context;
 	int port;
+	bool closed; /* a connection was, in this run */
 };
 
 /* One connection. */
 struct client {
-	struct ev_loop *loop;
 	ev_timer deadline; /* for its current request */
 	int fd;
 };
 
+/* A run that closes a connection may have made room for one that waits in the kernel, but only the next run looks for
+ * it, and libmicrohttpd does not ask for that one. */
 static void run(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG wait_ms;
+	bool wanted;
 
+	http->closed = false;
 	MHD_run(http->daemon);
+	wanted = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES;
 	ev_timer_stop(http->loop, &http->timer);
-	if (MHD_get_timeout(http->daemon, &wait_ms) != MHD_YES)
+	if (http->closed)
+		wait_ms = 0;
+	else if (!wanted)
 		return;
 	ev_timer_set(&http->timer, (double)wait_ms / 1000, 0);
 	ev_timer_start(http->loop, &http->timer);
@@ -79,16 +86,16 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	struct client *client = *socket_context;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-		ev_timer_stop(client->loop, &client->deadline);
+		ev_timer_stop(http->loop, &client->deadline);
+		http->closed = true;
 		mem_free(client);
 		return;
 	}
 	client = MEM_NEW(struct client);
-	client->loop = http->loop;
 	client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	ev_timer_init(&client->deadline, on_deadline, REQUEST_MAX_S, REQUEST_MAX_S);
 	client->deadline.data = client;
-	ev_timer_start(client->loop, &client->deadline);
+	ev_timer_start(http->loop, &client->deadline);
 	*socket_context = client;
 }
 
@@ -96,13 +103,13 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
 			 enum MHD_RequestTerminationCode code)
 {
+	struct http *http = context;
 	struct client *client =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
-	(void)context;
 	(void)request_context;
 	(void)code;
-	ev_timer_again(client->loop, &client->deadline);
+	ev_timer_again(http->loop, &client->deadline);
 }
 
 /* Takes the body. */
@@ -216,7 +223,7 @@ static bool start(struct http *http, int fd, struct err *err)
 		MHD_USE_EPOLL, 0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
 		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
 		MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_MAX_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
 	if (http->daemon == NULL)
 		return err_set(err, "the HTTP server does not start");
 	info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
