@@ -158,13 +158,12 @@ static void print_reference(struct buf *out, const struct section *section)
 
 	for (size_t i = 0; i < section->n_keys; i++) {
 		key = &section->keys[i];
-		buf_print(out, "%s%s\n    ", section->path, key->name);
+		buf_print(out, "%s%s%s\n    ", out->len > 0 ? "\n" : "", section->path, key->name);
 		types_print_name(out, key);
 		types_print_range(out, key);
 		print_reference_default(out, key);
 		buf_add_string(out, key->flags & KEY_RESTART ? ", needs a restart" : ", reloads");
 		print_sentence(out, key->sentence);
-		buf_add_char(out, '\n');
 		if (key->section != NULL && is_told_here(section, key->section))
 			print_reference(out, key->section);
 	}

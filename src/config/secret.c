@@ -198,6 +198,15 @@ static bool value_length(const char *at, size_t *len)
 	return true;
 }
 
+/* An equals sign in a value is that of another pair, swallowed by a misplaced quote or space; options may have one. */
+static bool hides_pair(const char *keyword, size_t keyword_len, const char *value, size_t value_len)
+{
+	static const char options[] = "options";
+
+	return memchr(value, '=', value_len) != NULL && !is_secret_keyword(keyword, keyword_len) &&
+	       (keyword_len != sizeof(options) - 1 || memcmp(keyword, options, keyword_len) != 0);
+}
+
 static bool print_pairs(struct buf *out, const char *at)
 {
 	static const char spaces[] = " \t\r\n\f\v";
@@ -212,7 +221,7 @@ static bool print_pairs(struct buf *out, const char *at)
 		if (*at++ != '=' || !is_keyword(keyword, keyword_len))
 			return false;
 		at += strspn(at, spaces);
-		if (!value_length(at, &value_len))
+		if (!value_length(at, &value_len) || hides_pair(keyword, keyword_len, at, value_len))
 			return false;
 		buf_print(out, "%s%.*s=", out->len > 0 ? " " : "", (int)keyword_len, keyword);
 		add_value(out, keyword, keyword_len, at, value_len);
@@ -240,20 +249,38 @@ static bool print_query(struct buf *out, const char *at)
 	return true;
 }
 
-/* Hosts with ports, commas between them. Only what can stand in an address is let through. */
+/* One host, in brackets or not, with or without a port. */
+static bool is_host(const char *at, size_t len)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_%";
+	const char *end = at + len;
+	bool bracket = len > 0 && *at == '[';
+
+	at += bracket ? 1 : 0;
+	while (at < end && (strchr(allowed, *at) != NULL || (bracket && *at == ':')))
+		at++;
+	if (bracket && (at == end || *at++ != ']'))
+		return false;
+	if (at < end && *at == ':')
+		for (at++; at < end && *at >= '0' && *at <= '9';)
+			at++;
+	return at == end;
+}
+
+/* Hosts with commas between them. What is no host may be part of a password. */
 static bool print_hosts(struct buf *out, const char *at, size_t len)
 {
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_%,:[]";
-	bool bracket = false;
+	size_t host_len;
 
-	for (size_t i = 0; i < len; i++) {
-		if (strchr(allowed, at[i]) == NULL || (at[i] == '[' && bracket) || (at[i] == ']' && !bracket))
-			return false;
-		if (at[i] == '[' || at[i] == ']')
-			bracket = !bracket;
-	}
 	buf_add(out, at, len);
-	return !bracket;
+	for (const char *end = at + len; at <= end; at += host_len + 1) {
+		host_len = strcspn(at, ",");
+		if (host_len > (size_t)(end - at))
+			host_len = (size_t)(end - at);
+		if (!is_host(at, host_len))
+			return false;
+	}
+	return true;
 }
 
 /* at is behind the scheme. */
@@ -271,7 +298,7 @@ static bool print_uri(struct buf *out, const char *at)
 	if (!print_hosts(out, at, len))
 		return false;
 	at += len;
-	len = strcspn(at, "?@");
+	len = strcspn(at, "?@&=:"); /* but for the first, signs of other parts: something is misplaced */
 	buf_add(out, at, len);
 	return at[len] == '\0' || (at[len] == '?' && print_query(out, at + len));
 }
