@@ -1,7 +1,6 @@
 /* The program's entry: the table of commands, their help, and what holds for all of them. */
 #include "cli/cli.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 

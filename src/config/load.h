@@ -18,7 +18,8 @@ struct load {
 /* Loads everything; mistakes go to diag. */
 void load_file(struct load *load);
 
-/* The text of a scalar, expanded, in the config's arena; NULL when it was refused (told to diag). what: for messages. */
+/* The text of a scalar, expanded, in the config's arena; NULL when it was refused (told to diag). path and name together
+ * are the setting's name, for messages. */
 const char *load_text(struct load *load, struct yamltree_node *node, const char *path, const char *name) must_check;
 
 /* Adds what the map says to kafka's properties: same names are replaced. The old array stays as it is. */
