@@ -228,7 +228,10 @@ static void count_answered(struct source *source, struct job *job)
 	struct slice age;
 	size_t i;
 
+	/* A large backlog is costly to count: never more than a twentieth of the time. */
 	source->due_us[SCHED_COUNT] = source->now_us + COUNT_EVERY_US;
+	if (job->duration_us * 20 > COUNT_EVERY_US)
+		source->due_us[SCHED_COUNT] = source->now_us + job->duration_us * 20;
 	if (job->verdict != VERDICT_OK) {
 		jobs_failed(source, job, "count");
 		return;
@@ -241,7 +244,7 @@ static void count_answered(struct source *source, struct job *job)
 	set_gauge(source, METRIC_OLDEST_PENDING_AGE, NULL, age.bytes == NULL ? 0 : (double)pg_get_int8(age) / 1e6);
 	set_gauge(source, METRIC_BLOCKED_KEYS, NULL,
 		  (double)pg_get_int8(db_result_cell(job->result, 0, SQL_N_BLOCKED_KEYS)));
-	source->counted_at_us = source->now_us;
+	source->stale_at_us = source->due_us[SCHED_COUNT] + COUNT_STALE_US;
 	if (pg_get_int8(db_result_cell(job->result, 0, SQL_N_EXHAUSTED)) > 0)
 		source->due_us[SCHED_EXPIRE] = source->now_us;
 	if (pg_get_int8(db_result_cell(job->result, 0, SQL_N_SUSPECTS)) > 0)

@@ -40,7 +40,7 @@
 #define SETTLE_MARGIN_US (2 * SECOND) /* a lease must outlast the delivery time-out by this much at hand-over */
 #define BROKEN_RETRY_US (10 * SECOND) /* a broken table is looked at again */
 #define COUNT_EVERY_US (5 * SECOND)
-#define COUNT_STALE_US (30 * SECOND) /* older gauges are not shown */
+#define COUNT_STALE_US (30 * SECOND) /* gauges whose next count is so late are not shown */
 #define SWEEP_EVERY_US (60 * SECOND)
 #define SETTLE_ALL SIZE_MAX
 #define TOPICS_MAX 1024 /* topics remembered; idle ones are forgotten beyond */
@@ -135,7 +135,7 @@ struct source {
 	struct settle *settle;
 	struct pgarray hot_names, hot_held;
 	struct source_stats stats;
-	int64_t counted_at_us; /* 0: the gauges are empty */
+	int64_t stale_at_us; /* the counted gauges are dropped then */
 };
 
 #define STAGE_ROW(node) LIST_OWNER(node, struct row, stage_node)

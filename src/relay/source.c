@@ -100,6 +100,7 @@ struct source *source_new(const struct config_source *config, const struct sourc
 	source->settle = settle_new();
 	source->settle_limit = SETTLE_ALL;
 	source->pool_losses = dbpool_losses(env->pool);
+	source->stale_at_us = INT64_MAX;
 	claim_name_owner(source);
 	init_jobs(source);
 	init_stats(source);
@@ -334,9 +335,9 @@ void source_update_metrics(struct source *source)
 	set_gauge(source, METRIC_UNSETTLED,
 		  (double)(stages[STAGE_UNSETTLED].length + stages[STAGE_SETTLING].length));
 	/* Yesterday's numbers must not look like today's. */
-	if (source->counted_at_us == 0 || source->now_us - source->counted_at_us <= COUNT_STALE_US)
+	if (source->now_us < source->stale_at_us)
 		return;
 	for (i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
 		metrics_drop(source->env.metrics, counted[i], source->config->name);
-	source->counted_at_us = 0;
+	source->stale_at_us = INT64_MAX;
 }
