@@ -244,6 +244,7 @@ static void count_answered(struct source *source, struct job *job)
 	set_gauge(source, METRIC_OLDEST_PENDING_AGE, NULL, age.bytes == NULL ? 0 : (double)pg_get_int8(age) / 1e6);
 	set_gauge(source, METRIC_BLOCKED_KEYS, NULL,
 		  (double)pg_get_int8(db_result_cell(job->result, 0, SQL_N_BLOCKED_KEYS)));
+	source->counted_us = source->now_us;
 	source->stale_at_us = source->due_us[SCHED_COUNT] + COUNT_STALE_US;
 	if (pg_get_int8(db_result_cell(job->result, 0, SQL_N_EXHAUSTED)) > 0)
 		source->due_us[SCHED_EXPIRE] = source->now_us;

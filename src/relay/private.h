@@ -135,6 +135,7 @@ struct source {
 	struct settle *settle;
 	struct pgarray hot_names, hot_held;
 	struct source_stats stats;
+	int64_t counted_us;  /* when the gauges were last counted; 0: never */
 	int64_t stale_at_us; /* the counted gauges are dropped then */
 };
 

@@ -235,9 +235,13 @@ static void refresh_source(struct relay *relay, struct source *source)
 	const struct config_source *config = source_config(source);
 	struct listener *listener = listener_of(relay, config);
 	const struct kafka *kafka = share_broker(relay, &config->kafka)->kafka;
+	int64_t counted_us = source_counted_us(source);
 	int i;
 
 	source_update_metrics(source);
+	if (counted_us != 0)
+		set_gauge(relay, METRIC_ROWS_REFRESHED, config->name, NULL,
+			  ev_time() - (double)(process_boottime_us() - counted_us) / 1e6);
 	set_gauge(relay, METRIC_NOTIFY_ACTIVE, config->name, NULL, listener != NULL && listener_active(listener));
 	for (i = 0; i < KAFKA_REPLACEMENTS; i++)
 		set_gauge(relay, METRIC_PRODUCER_REPLACEMENTS, config->name, reasons[i],

@@ -315,6 +315,11 @@ struct source_health source_get_health(const struct source *source)
 	return (struct source_health){NULL, NULL};
 }
 
+int64_t source_counted_us(const struct source *source)
+{
+	return source->counted_us;
+}
+
 static void set_gauge(struct source *source, enum metric metric, double value)
 {
 	metrics_series(source->env.metrics, metric, source->config->name, NULL)->value = value;

@@ -73,6 +73,9 @@ struct source_health {
 };
 struct source_health source_get_health(const struct source *source);
 
+/* When rows and ages were last counted in the database, by the clock of source_step; 0: never. */
+int64_t source_counted_us(const struct source *source);
+
 /* Brings gauges up to date before a scrape: queue lengths and database counts. */
 void source_update_metrics(struct source *source);
 
