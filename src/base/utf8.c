@@ -33,3 +33,18 @@ size_t utf8_read(const char *bytes, size_t left, uint32_t *code_point)
 		*code_point = code;
 	return length;
 }
+
+void utf8_add(struct buf *out, const char *bytes, size_t len)
+{
+	size_t length;
+
+	for (; len > 0; bytes += length, len -= length) {
+		length = utf8_read(bytes, len, NULL);
+		if (length > 0) {
+			buf_add(out, bytes, length);
+			continue;
+		}
+		buf_add_string(out, "\xEF\xBF\xBD");
+		length = 1;
+	}
+}

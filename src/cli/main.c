@@ -34,6 +34,17 @@ static const struct cli_command commands[] = {
 	 "      --drop-trigger only what removes the NOTIFY trigger\n" CONFIG_HELP HELP_HELP "\n"
 	 "example: outboxd schema --source orders | psql shop\n",
 	 cli_schema},
+	{"status", "show rows by state, ages and blocked keys",
+	 "usage: outboxd status [-c FILE] [--source NAME] [--json]\n\n"
+	 "A row a source, counted in the database now, and what the daemon says of itself. It works while the daemon\n"
+	 "is down.\n\n"
+	 "      --source NAME  this source alone\n"
+	 "      --json         {version, daemon, sources: [...]}; daemon is null when it cannot be reached\n" CONFIG_HELP
+		 HELP_HELP "\n"
+	 "Exit code: 0; 69 when a database is unreachable, 77 when a privilege is missing, 78 when the configuration\n"
+	 "or a table is wrong.\n\n"
+	 "example: outboxd status --json | jq '.sources[].rows'\n",
+	 cli_status},
 	{"states", "print the table of a row's states",
 	 "usage: outboxd states [--json]\n\n"
 	 "      --json         an array of {from, event, to, note}\n" HELP_HELP,

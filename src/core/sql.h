@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct arena;
+
 enum sql_kind {
 	SQL_CLAIM,     /* due rows, from the beginning of the due index */
 	SQL_CLAIM_FAR, /* the same from behind (far_due, far_id) */
@@ -121,6 +123,13 @@ struct sql_table_facts {
  * column name, type, bytea, not null, microseconds, key index (all text, booleans t/f). No row: no such table. The role
  * needs no privilege on the table for it. */
 extern const struct sql_statement sql_inspect;
+
+/* A cell of an answer, whoever holds it; SLICE_NULL: NULL. */
+typedef struct slice sql_cell_fn(const void *result, int row, int column);
+
+/* The facts from sql_inspect's rows, of which there is one at least; they live in the arena. */
+void sql_read_facts(struct sql_table_facts *facts, sql_cell_fn *cell, const void *result, size_t n_rows,
+		    struct arena *arena);
 
 /* The table's name quoted for SQL from what the file says (dots inside quotes stay characters). False: malformed. */
 bool sql_table_name(const char *table, struct buf *out, struct err *err) must_check;

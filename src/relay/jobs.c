@@ -89,41 +89,21 @@ int64_t jobs_failed(struct source *source, struct job *job, const char *name)
 
 /* ---- inspect: what the catalog says of the table ---- */
 
-static void read_column(const struct db_result *result, int row, struct sql_column_facts *column)
+static struct slice cell(const void *result, int row, int column)
 {
-	column->name = mem_copy_bytes(db_result_cell(result, row, 3).bytes, db_result_cell(result, row, 3).len);
-	column->type = mem_copy_bytes(db_result_cell(result, row, 4).bytes, db_result_cell(result, row, 4).len);
-	column->bytea = db_result_cell(result, row, 5).bytes[0] == 't';
-	column->not_null = db_result_cell(result, row, 6).bytes[0] == 't';
-	column->microseconds = db_result_cell(result, row, 7).bytes[0] == 't';
+	return db_result_cell(result, row, column);
 }
 
 static struct sql *build_sql(struct source *source, const struct db_result *result, struct err *err)
 {
-	struct sql_table_facts facts = {.n_columns = (size_t)db_result_rows(result)};
 	struct sql_templates templates = route_templates(source->route);
-	struct sql_column_facts *columns = MEM_NEW_ARRAY(facts.n_columns, struct sql_column_facts);
-	struct slice schema = db_result_cell(result, 0, 0), name = db_result_cell(result, 0, 1);
-	char *schema_text = mem_copy_bytes(schema.bytes, schema.len),
-	     *name_text = mem_copy_bytes(name.bytes, name.len);
+	struct arena *arena = arena_new();
+	struct sql_table_facts facts;
 	struct sql *sql;
-	size_t i;
 
-	facts.schema = schema_text;
-	facts.name = name_text;
-	facts.relkind = db_result_cell(result, 0, 2).bytes[0];
-	facts.has_key_index = db_result_cell(result, 0, 8).bytes[0] == 't';
-	facts.columns = columns;
-	for (i = 0; i < facts.n_columns; i++)
-		read_column(result, (int)i, &columns[i]);
+	sql_read_facts(&facts, cell, result, (size_t)db_result_rows(result), arena);
 	sql = sql_new(source->config, &facts, &templates, err);
-	for (i = 0; i < facts.n_columns; i++) {
-		mem_free((char *)columns[i].name);
-		mem_free((char *)columns[i].type);
-	}
-	mem_free(columns);
-	mem_free(schema_text);
-	mem_free(name_text);
+	arena_free(arena);
 	return sql;
 }
 

@@ -1,0 +1,41 @@
+/* What the catalog said of a table: the rows of sql_inspect, whoever holds them, as struct sql_table_facts. */
+#include "core/sql.h"
+
+#include "base/mem.h"
+
+/* The columns of sql_inspect. */
+enum { SCHEMA, NAME, RELKIND, COLUMN, TYPE, BYTEA, NOT_NULL, MICROSECONDS, KEY_INDEX };
+
+static char *copy(struct arena *arena, struct slice cell)
+{
+	return arena_copy_bytes(arena, cell.bytes, cell.len);
+}
+
+static bool is_true(struct slice cell)
+{
+	return cell.len > 0 && cell.bytes[0] == 't';
+}
+
+void sql_read_facts(struct sql_table_facts *facts, sql_cell_fn *cell, const void *result, size_t n_rows,
+		    struct arena *arena)
+{
+	struct sql_column_facts *columns = arena_take(arena, n_rows, sizeof(*columns));
+	int row;
+
+	*facts = (struct sql_table_facts){
+		.schema = copy(arena, cell(result, 0, SCHEMA)),
+		.name = copy(arena, cell(result, 0, NAME)),
+		.relkind = copy(arena, cell(result, 0, RELKIND))[0],
+		.has_key_index = is_true(cell(result, 0, KEY_INDEX)),
+		.columns = columns,
+		.n_columns = n_rows,
+	};
+	for (row = 0; row < (int)n_rows; row++)
+		columns[row] = (struct sql_column_facts){
+			.name = copy(arena, cell(result, row, COLUMN)),
+			.type = copy(arena, cell(result, row, TYPE)),
+			.bytea = is_true(cell(result, row, BYTEA)),
+			.not_null = is_true(cell(result, row, NOT_NULL)),
+			.microseconds = is_true(cell(result, row, MICROSECONDS)),
+		};
+}
