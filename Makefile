@@ -114,7 +114,7 @@ $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call obj
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
 .PHONY: check-integration
-check-integration: all $(MOCKBROKER) $(HTTPSERVER)
+check-integration: all $(MOCKBROKER) $(HTTPSERVER) integration-tests
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e

@@ -156,7 +156,7 @@ static void on_notice(void *context, const PGresult *notice)
 struct pgblocking *pgblocking_open(const struct config_postgres *config, enum cli_exit *exit_code, struct err *err)
 {
 	struct pgblocking *pg;
-	PGconn *connection;
+	PGconn *connection = NULL;
 	bool again = true;
 
 	for (size_t first = 0; again; first++)

@@ -158,7 +158,8 @@ START_TEST(test_callbacks_may_add_and_remove)
 }
 END_TEST
 
-#define LISTENING "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'listen'"
+#define LISTENING \
+	"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'listen' AND datname = current_database()"
 
 START_TEST(test_F062_the_listener_comes_back)
 {
@@ -196,7 +197,8 @@ START_TEST(test_F066_no_transaction_stays_open)
 	pgrig_run(0.2);
 	ck_assert_int_eq(pgrig_number(LISTENING " AND state = 'idle' AND xact_start IS NULL"), 1);
 	ck_assert_int_eq(pgrig_number(LISTENING), 1);
-	ck_assert_str_eq(pgrig_value("SELECT pg_notification_queue_usage()"), "0");
+	/* Sessions that listen in other databases look at the queue once in a few pages only. */
+	ck_assert_str_eq(pgrig_value("SELECT pg_notification_queue_usage() < 0.001"), "t");
 	listener_free(listener);
 }
 END_TEST
@@ -297,26 +299,33 @@ START_TEST(test_F062_server_away_at_start)
 }
 END_TEST
 
-int main(void)
+static TCase *add_case(Suite *suite, const char *name)
 {
-	Suite *suite = suite_create("listener");
-	TCase *tests = tcase_create("listener");
-	SRunner *runner;
-	int failed;
+	TCase *tests = tcase_create(name);
 
-	tcase_add_test(tests, test_notify_wakes_the_right_ones);
-	tcase_add_loop_test(tests, test_F064_channel_names, 0, sizeof(channels) / sizeof(channels[0]));
-	tcase_add_test(tests, test_subscriptions_come_and_go);
-	tcase_add_test(tests, test_callbacks_may_add_and_remove);
-	tcase_add_test(tests, test_F062_the_listener_comes_back);
-	tcase_add_test(tests, test_F066_no_transaction_stays_open);
-	tcase_add_test(tests, test_F067_listen_delivers_nothing);
-	tcase_add_test(tests, test_F062b_refused_is_not_for_ever);
-	tcase_add_test(tests, test_F057c_listener_half_open_at_rest);
-	tcase_add_test(tests, test_F062_server_away_at_start);
 	tcase_add_checked_fixture(tests, pgrig_setup, pgrig_teardown);
 	tcase_set_timeout(tests, 90);
 	suite_add_tcase(suite, tests);
+	return tests;
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("listener");
+	TCase *quick = add_case(suite, "listener"), *slow = add_case(suite, "patience");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_test(quick, test_notify_wakes_the_right_ones);
+	tcase_add_loop_test(quick, test_F064_channel_names, 0, sizeof(channels) / sizeof(channels[0]));
+	tcase_add_test(quick, test_subscriptions_come_and_go);
+	tcase_add_test(quick, test_callbacks_may_add_and_remove);
+	tcase_add_test(quick, test_F062_the_listener_comes_back);
+	tcase_add_test(quick, test_F066_no_transaction_stays_open);
+	tcase_add_test(quick, test_F067_listen_delivers_nothing);
+	tcase_add_test(quick, test_F057c_listener_half_open_at_rest);
+	tcase_add_test(quick, test_F062_server_away_at_start);
+	tcase_add_test(slow, test_F062b_refused_is_not_for_ever);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

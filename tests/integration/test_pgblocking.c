@@ -1,5 +1,6 @@
 /* cli/pgblocking on a real server: what one-shot commands do, and the exit code of every way to fail. */
 #include "pgrig.h"
+
 #include "cli/pgblocking.h"
 #include "core/pgarray.h"
 

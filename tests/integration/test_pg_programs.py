@@ -1,0 +1,40 @@
+"""The C programs beside this file: io/db, io/listener and cli/pgblocking on a real PostgreSQL."""
+import os
+import pathlib
+
+import pytest
+
+from rig import postgres
+from rig.process import Process
+
+BUILD = pathlib.Path(os.environ.get("BUILD", pathlib.Path(__file__).parents[2] / "build"))
+
+# Program and test case of its own (as Check's CK_RUN_CASE), side by side since they mostly wait. test_db crashes its server.
+PROGRAMS = [("test_db", "db", True), ("test_pgblocking", "pgblocking", False), ("test_listener", "listener", False),
+            ("test_listener", "patience", False)]
+
+
+@pytest.fixture(scope="module")
+def running(_cluster, tmp_path_factory):
+    own = postgres.Cluster()
+    databases, processes = [], {}
+    try:
+        own.start()
+        for program, case, crashes in PROGRAMS:
+            databases.append((own if crashes else _cluster).create_database())
+            processes[case] = Process([BUILD / "tests/integration" / program], tmp_path_factory.mktemp(case) / "log",
+                                      env={"OUTBOXD_TEST_DSN": databases[-1].dsn(), "CK_RUN_CASE": case})
+        yield processes
+    finally:
+        for process in processes.values():
+            process.kill()
+        for database in databases:
+            database.drop()
+        own.remove()
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("case", [case for _, case, _ in PROGRAMS])
+def test_program(running, case):
+    assert running[case].wait(300) == 0, running[case].log()
+    assert "100%: Checks:" in running[case].log()
