@@ -158,8 +158,8 @@ START_TEST(test_callbacks_may_add_and_remove)
 }
 END_TEST
 
-#define LISTENING \
-	"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'listen' AND datname = current_database()"
+#define WHERE_LISTENING " WHERE application_name = 'listen' AND datname = current_database()"
+#define LISTENING "SELECT count(*) FROM pg_stat_activity" WHERE_LISTENING
 
 START_TEST(test_F062_the_listener_comes_back)
 {
@@ -170,8 +170,7 @@ START_TEST(test_F062_the_listener_comes_back)
 	wait_active();
 	for (int i = 0; i < 3; i++) {
 		wakes = 0;
-		pgrig_sql("SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE application_name = "
-			  "'listen'");
+		pgrig_sql("SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity" WHERE_LISTENING);
 		ck_assert(pgrig_run_until(inactive, NULL, 2));
 		wait_active();
 		wait_woken(&wakes, 1); /* what came meanwhile was missed */
