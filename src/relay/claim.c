@@ -257,5 +257,6 @@ void claim_answered(struct source *source, struct job *job, bool suspect)
 	} else {
 		claim_failed(source, job, suspect);
 	}
-	keys_claim_answered(&source->keys, source->claim.number);
+	if (keys_claim_answered(&source->keys, source->claim.number) && job->verdict == VERDICT_OK)
+		source->due_us[SCHED_CLAIM] = source->now_us;
 }

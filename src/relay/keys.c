@@ -16,6 +16,8 @@ void keys_init(struct keys *keys, size_t share)
 
 static void free_key(struct keys *keys, struct key *key)
 {
+	if (key->hot)
+		list_remove(&keys->hot, &key->hot_node);
 	HASH_DEL(keys->table, key);
 	mem_free(key);
 }
@@ -30,7 +32,7 @@ void keys_free(struct keys *keys)
 
 static void set_hot(struct keys *keys, struct key *key)
 {
-	bool hot = key->rows >= (keys->share + 1) / 2;
+	bool hot = key->broken || key->rows >= (keys->share + 1) / 2;
 
 	if (hot == key->hot)
 		return;
@@ -62,6 +64,12 @@ struct key *keys_hold(struct keys *keys, struct slice bytes)
 	return key;
 }
 
+void keys_break(struct keys *keys, struct key *key)
+{
+	key->broken = true;
+	set_hot(keys, key);
+}
+
 void keys_drop(struct keys *keys, struct key *key, uint64_t claim)
 {
 	key->rows--;
@@ -77,10 +85,11 @@ void keys_drop(struct keys *keys, struct key *key, uint64_t claim)
 	list_append(&keys->lingering, &key->free_node);
 }
 
-void keys_claim_answered(struct keys *keys, uint64_t claim)
+bool keys_claim_answered(struct keys *keys, uint64_t claim)
 {
 	struct list_node *node, *next;
 	struct key *key;
+	bool any = false;
 
 	for (node = list_first(&keys->lingering); node != NULL; node = next) {
 		next = list_next(&keys->lingering, node);
@@ -89,7 +98,9 @@ void keys_claim_answered(struct keys *keys, uint64_t claim)
 			continue;
 		list_remove(&keys->lingering, node);
 		free_key(keys, key);
+		any = true;
 	}
+	return any;
 }
 
 /* A row that Kafka has, or had, keeps its place: what comes later stands behind it, also when it is older. */
@@ -146,6 +157,7 @@ void keys_hot(const struct keys *keys, struct pgarray *names, struct pgarray *he
 	for (node = list_first(&keys->hot); node != NULL; node = list_next(&keys->hot, node)) {
 		key = LIST_OWNER(node, struct key, hot_node);
 		pgarray_add_bytes(names, (struct slice){key->bytes, key->len});
-		pgarray_add_int4(held, (int32_t)key->rows);
+		/* A broken key holds its share, so that no claim brings more of it: else it might never come to rest. */
+		pgarray_add_int4(held, (int32_t)(key->broken && key->rows < keys->share ? keys->share : key->rows));
 	}
 }

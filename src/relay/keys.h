@@ -28,7 +28,7 @@ struct key {
 
 struct keys {
 	struct key *table;
-	struct list hot;       /* keys that hold half a share or more */
+	struct list hot;       /* keys that hold half a share or more, and broken ones */
 	struct list lingering; /* broken keys without rows, whose barrier has not been passed */
 	size_t share;	       /* rows one key may hold */
 	enum sql_order order;
@@ -44,8 +44,11 @@ struct key *keys_hold(struct keys *keys, struct slice bytes);
 /* A row of the key has left memory. claim: the number of the claim under way, 0 when there is none. */
 void keys_drop(struct keys *keys, struct key *key, uint64_t claim);
 
-/* The claim of that number was answered, and its rows have been entered. */
-void keys_claim_answered(struct keys *keys, uint64_t claim);
+/* Rows of the key left otherwise than delivered. */
+void keys_break(struct keys *keys, struct key *key);
+
+/* The claim of that number was answered, and its rows have been entered. True: some key is broken no more. */
+bool keys_claim_answered(struct keys *keys, uint64_t claim);
 
 /* Puts the row into its key's FIFO: behind rows that are in flight or older. Returns the row now first if that is a
  * different one than before and it may be published, else NULL; *demoted is a queued row that must wait again, or NULL. */
