@@ -26,6 +26,7 @@ static void record(struct row *row, enum outcome outcome, int64_t delay_us, cons
 	row->outcome_us = row->batch->source->now_us;
 	row->delay_us = delay_us;
 	row->give_back = outcome == OUTCOME_RELEASED;
+	row->awaits_elder = false;
 	mem_free(row->error);
 	row->error = mem_copy_string(error);
 	publish_end_trial(row);
@@ -38,27 +39,31 @@ static void break_key(struct row *row)
 {
 	struct row *behind;
 
-	row->key->broken = true;
+	keys_break(&row->batch->source->keys, row->key);
 	while ((behind = keys_behind(row)) != NULL) {
 		/* keys_enter puts nothing before a row that Kafka has. */
 		assert(behind->stage != STAGE_IN_FLIGHT && behind->stage != STAGE_ANSWERED);
 		keys_leave(behind);
-		behind->awaits_elder = false;
 		record(behind, OUTCOME_RELEASED, 0, NULL);
 	}
 }
 
 /* The same row was claimed again while its older self had no verdict. Delivered: it is settled under the new lease too, not
- * sent again. Otherwise it is now the one to be sent (with a key, it has just been released with the rest). */
+ * sent again, even when it was about to be given back. Otherwise it is now the one to be sent (with a key, it has just been
+ * released with the rest). */
 static void resolve_younger(struct row *younger, enum outcome outcome)
 {
-	if (younger == NULL || !younger->awaits_elder)
+	if (younger == NULL)
 		return;
-	younger->awaits_elder = false;
-	if (outcome == OUTCOME_SENT)
+	if (outcome == OUTCOME_SENT && younger->awaits_elder) {
 		outcome_set(younger, OUTCOME_SENT, 0, NULL);
-	else if (younger->key == NULL || keys_is_first(younger))
-		source_move_row(younger, STAGE_QUEUED);
+	} else if (outcome == OUTCOME_SENT && younger->stage == STAGE_UNSETTLED) {
+		record(younger, OUTCOME_SENT, 0, NULL);
+	} else if (younger->awaits_elder) {
+		younger->awaits_elder = false;
+		if (younger->key == NULL || keys_is_first(younger))
+			source_move_row(younger, STAGE_QUEUED);
+	}
 }
 
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error)
@@ -264,8 +269,8 @@ static void settle_again(struct source *source, bool answer_lost)
 	}
 }
 
-/* The database refuses what is to be written about this one row: first without its text, then as failed, and then its
- * lease has to end it. */
+/* The database refuses what is to be written about this one row: first with a plain reason in place of its text, then as
+ * failed, and then its lease has to end it. */
 static void settle_refused(struct source *source, struct job *job)
 {
 	struct row *row = STAGE_FIRST(source, STAGE_SETTLING);
@@ -281,12 +286,11 @@ static void settle_refused(struct source *source, struct job *job)
 		return;
 	}
 	mem_free(row->error);
-	row->error = NULL;
+	snprintf(text, sizeof(text), "settle refused: %s", job->sqlstate);
+	row->error = mem_copy_string(text);
 	if (row->refusals == 2) {
-		snprintf(text, sizeof(text), "settle refused: %s", job->sqlstate);
 		row->outcome = OUTCOME_FAILED;
 		row->give_back = false;
-		row->error = mem_copy_string(text);
 	}
 	settle_again(source, false);
 }
