@@ -42,6 +42,7 @@
 #define COUNT_EVERY_US (5 * SECOND)
 #define COUNT_STALE_US (30 * SECOND) /* gauges whose next count is so late are not shown */
 #define SWEEP_EVERY_US (60 * SECOND)
+#define LEASES_EVERY_US (1 * SECOND) /* less than the settle margin */
 #define SETTLE_ALL SIZE_MAX
 #define TOPICS_MAX 1024 /* topics remembered; idle ones are forgotten beyond */
 /* A broker that comes back sooner gets what the library has queued, in order and without duplicates. */
@@ -120,6 +121,7 @@ struct source {
 	size_t settle_limit; /* rows of the next settle: SETTLE_ALL, halved while the database refuses some row's data */
 	uint64_t pool_losses;  /* seen so far */
 	int64_t kafka_down_us; /* since when Kafka is away; 0 while it is up */
+	int64_t leases_due_us; /* when to look for rows whose leases have become short */
 	bool purged;	       /* what the library had queued was asked back in this outage */
 	bool abandoned;	       /* the drain's deadline has passed */
 
@@ -184,6 +186,8 @@ void publish_handle_answers(struct source *source);
 bool publish_rows(struct source *source);
 /* Nothing can be published: gives back what was not handed over. */
 void publish_release_all(struct source *source);
+/* Gives back what has waited so long that its lease would not outlast a delivery any more. */
+void publish_release_short(struct source *source);
 /* The row has an outcome: it is tried no more, and the last one of its topic lets the held rows go. */
 void publish_end_trial(struct row *row);
 /* The row leaves memory. */

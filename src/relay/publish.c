@@ -248,6 +248,30 @@ void publish_release_all(struct source *source)
 	outcome_release_stage(source, STAGE_WAITING);
 }
 
+static struct row *first_short(const struct source *source, enum row_stage stage)
+{
+	const struct list *rows = &source->stages[stage];
+	struct list_node *node;
+
+	for (node = list_first(rows); node != NULL; node = list_next(rows, node))
+		if (!lease_lasts(STAGE_ROW(node)))
+			return STAGE_ROW(node);
+	return NULL;
+}
+
+void publish_release_short(struct source *source)
+{
+	static const enum row_stage stages[] = {STAGE_QUEUED, STAGE_HELD, STAGE_TRIAL, STAGE_WAITING};
+	struct row *row;
+	size_t i;
+
+	for (i = 0; i < sizeof(stages) / sizeof(stages[0]); i++)
+		while ((row = first_short(source, stages[i])) != NULL) {
+			count_backpressure(source, "lease_short");
+			outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+		}
+}
+
 /* ---- Kafka's answers ---- */
 
 /* Held rows of topics that are held no more may go. */

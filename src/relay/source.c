@@ -186,6 +186,15 @@ static void look_at_kafka(struct source *source)
 	kafka_purge(source->env.kafka, false);
 }
 
+/* Rows wait for their key, for Kafka's queue, for a topic's trials: that must not eat their leases. */
+static void look_at_leases(struct source *source)
+{
+	if (source->leases_due_us > source->now_us)
+		return;
+	source->leases_due_us = source->now_us + LEASES_EVERY_US;
+	publish_release_short(source);
+}
+
 static bool may_publish(const struct source *source)
 {
 	return source->state == SOURCE_RUNNING && source->kafka_down_us == 0 &&
@@ -226,6 +235,8 @@ static int64_t next_time(const struct source *source, int64_t jobs, bool publish
 		again = source->cluster.until_us;
 	if (source->kafka_down_us != 0 && !source->purged && source->kafka_down_us + OUTAGE_GRACE_US < again)
 		again = source->kafka_down_us + OUTAGE_GRACE_US;
+	if (source->rows > 0 && source->leases_due_us < again)
+		again = source->leases_due_us;
 	return again;
 }
 
@@ -239,6 +250,7 @@ int64_t source_step(struct source *source, int64_t now_us)
 	source->now_us = now_us;
 	look_at_database(source);
 	look_at_kafka(source);
+	look_at_leases(source);
 	publish_handle_answers(source);
 	jobs_handle_answers(source);
 	if (source->rows == 0)
