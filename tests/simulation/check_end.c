@@ -32,7 +32,7 @@ static enum window window_of(const struct publication *publication)
 		return WINDOW_NONE;
 	if (publication->start->gone && publication->start->gone_us <= claim->lease)
 		return WINDOW_CRASH;
-	return record_expiry_explained(claim) ? WINDOW_LEASE : WINDOW_NONE;
+	return record_expiry_explained(publication->row, claim) ? WINDOW_LEASE : WINDOW_NONE;
 }
 
 static void count_windows(struct sim *sim, const struct row *row, double windows[WINDOW_NONE])

@@ -115,9 +115,9 @@ static void check_key_window(struct start *start, const struct row *row)
 static void check_content(struct start *start, const struct row *row, const struct claim_record *claim,
 			  const struct message *message)
 {
-	char text[64];
+	char text[STATEMENT_PAYLOAD];
 
-	snprintf(text, sizeof(text), "{\"id\": %lld, \"revision\": %d}", (long long)row->id, claim->revision);
+	statement_payload(row, claim->revision, text);
 	if (strcmp(message->topic, row->topic) != 0 || !slice_equal(message->key, slice_of(row->key)) ||
 	    !slice_equal(message->value, slice_of(row->tombstone ? NULL : text)))
 		sim_fail(start->sim, "content", "row %lld is published as something else", (long long)row->id);
@@ -199,9 +199,29 @@ void check_kafka_answer(struct publication *publication, const struct kafka_answ
 
 /* ---- the world ---- */
 
-void check_step(const struct start *start)
+/* What it shows of itself must agree with what it holds. */
+static void check_gauges(const struct start *start, struct metrics *metrics)
+{
+	static const enum metric gauges[] = {METRIC_QUEUED, METRIC_IN_FLIGHT, METRIC_UNSETTLED};
+	struct source_health health = source_get_health(start->source);
+	double sum = 0;
+
+	source_update_metrics(start->source);
+	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
+		sum += metrics_series(metrics, gauges[i], start->config->name, NULL)->value;
+	if (sum != (double)source_held(start->source))
+		sim_fail(start->sim, "gauges", "%d.%d shows %.0f rows and holds %zu", start->instance,
+			 start->number, sum, source_held(start->source));
+	if (health.dependency == NULL && !kafka_up(start->kafka))
+		sim_fail(start->sim, "health", "%d.%d is ready without Kafka", start->instance, start->number);
+}
+
+void check_step(const struct start *start, struct metrics *metrics)
 {
 	struct sim *sim = start->sim;
+
+	if (sim_chance(sim, 0.02))
+		check_gauges(start, metrics);
 
 	if (source_held(start->source) > (size_t)start->config->max_in_flight)
 		sim_fail(sim, "room", "%d.%d holds %zu rows", start->instance, start->number,
@@ -218,7 +238,7 @@ static void check_left(struct start *start, const struct row *row)
 
 	if (claim == NULL || claim->start != start || version == NULL || version->state != ROW_IN_FLIGHT)
 		return;
-	if (!record_expiry_explained(claim))
+	if (!record_expiry_explained(row, claim))
 		sim_fail(start->sim, "drain", "row %lld is still in flight after %d.%d has stopped",
 			 (long long)row->id, start->instance, start->number);
 }

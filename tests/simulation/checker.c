@@ -48,9 +48,10 @@ static const struct publication *last_publication(const struct row *row, const s
 	return publication;
 }
 
-bool record_expiry_explained(const struct claim_record *claim)
+bool record_expiry_explained(const struct row *row, const struct claim_record *claim)
 {
-	return claim->lost || (claim->start->gone && claim->start->gone_us <= claim->lease) ||
+	return row->curse == 2 || claim->start->abandoned || claim->lost ||
+	       (claim->start->gone && claim->start->gone_us <= claim->lease) ||
 	       claim->start->troubled_us >= claim->committed_us;
 }
 
@@ -101,7 +102,7 @@ static void check_takeover(struct start *start, const struct statement *statemen
 	if (before->lease > statement->xact.now)
 		sim_fail(start->sim, "lease-stolen", "row %lld was taken %lld us before its lease ended",
 			 (long long)effect->row->id, (long long)(before->lease - statement->xact.now));
-	if (!record_expiry_explained(before))
+	if (!record_expiry_explained(effect->row, before))
 		sim_fail(start->sim, "lease-ran-out", "row %lld: the lease of %d.%d ran out without a fault",
 			 (long long)effect->row->id, before->start->instance, before->start->number);
 }
@@ -149,7 +150,7 @@ static void check_failed(struct start *start, const struct effect *effect, const
 	effect->row->record->failed = true;
 	if (effect->after->last_error == NULL)
 		sim_fail(sim, "failed-unexplained", "row %lld failed without a reason", id);
-	if (effect->row->nature == NATURE_UNROUTED || claim->refused)
+	if (effect->row->nature == NATURE_UNROUTED || claim->refused || effect->row->curse > 0)
 		return;
 	if (last == NULL || last->answered_us == 0)
 		sim_fail(sim, "failed-unexplained", "row %lld failed though Kafka said nothing", id);
@@ -220,7 +221,7 @@ static void note_expired(struct start *start, const struct effect *effect)
 
 	record->failed = true;
 	start->sim->checker->totals.failed++;
-	if (!record_expiry_explained(record->claims))
+	if (!record_expiry_explained(effect->row, record->claims))
 		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
 			 (long long)effect->row->id);
 	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER)
@@ -267,7 +268,9 @@ static void check_claim_sent(struct start *start, const struct statement *statem
 	if (has_lost_owner(start, statement->params.owner))
 		sim_fail(sim, "owner-kept", "%d.%d claims under the name of a claim whose answer was lost",
 			 start->instance, start->number);
-	if (start->suspect && held > 0)
+	if (held == 0)
+		start->suspect = false;
+	if (start->suspect)
 		sim_fail(sim, "claim-beside-suspect", "%d.%d claims while it holds a suspect", start->instance,
 			 start->number);
 	if (statement->kind == SQL_SUSPECT && held > 0)

@@ -17,6 +17,7 @@ struct start {
 	const struct config_source *config;
 	struct source *source;
 	int instance, number;
+	bool abandoned;	      /* its drain has passed the deadline: what is left is left to the leases */
 	bool gone;	      /* crashed or stopped: nothing of it is in memory */
 	int64_t troubled_us;  /* until then a lease may run out through an injected fault */
 	int64_t frozen_us;    /* its process is suspended until then */
@@ -60,7 +61,8 @@ void check_written(struct publication *publication);
 void check_kafka_answer(struct publication *publication, const struct kafka_answer *answer);
 
 /* ---- the world ---- */
-void check_step(const struct start *start);
+/* After each pass. */
+void check_step(const struct start *start, struct metrics *metrics);
 /* It has drained; and its memory is gone, then or in a crash. */
 void check_stopped(struct start *start);
 void check_gone(struct start *start);

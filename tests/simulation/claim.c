@@ -53,17 +53,28 @@ static size_t lock_candidates(struct statement *statement, pick_test *test, size
 	for (size_t i = 0; i < n && taken < limit; i++) {
 		const struct version *now = statement_lock(statement, picks[i].row, picks[i].version);
 
-		if (now == NULL || !test(statement, picks[i].row, now))
-			continue;
-		picks[taken++] = (struct pick){picks[i].row, now};
-		if (statement->last == NULL || now->available_at > statement->last->available_at ||
-		    (now->available_at == statement->last->available_at && picks[i].row->id > statement->last_id)) {
-			statement->last = now;
-			statement->last_id = picks[i].row->id;
-		}
+		if (now != NULL && test(statement, picks[i].row, now))
+			picks[taken++] = (struct pick){picks[i].row, now};
 	}
 	*out = picks;
 	return taken;
+}
+
+/* Of the locked rows those that fit: one at least. The last of them is where a far claim goes on. */
+static size_t cut_by_bytes(struct statement *statement, struct pick *picks, size_t n)
+{
+	int64_t before = 0;
+	size_t i;
+
+	qsort(picks, n, sizeof(*picks), pick_by_due);
+	for (i = 0; i < n && (before == 0 || before < statement->params.max_bytes); i++)
+		before += statement_bytes(picks[i].row, picks[i].version);
+	statement->candidates = (int64_t)i;
+	if (i > 0) {
+		statement->last = picks[i - 1].version;
+		statement->last_id = picks[i - 1].row->id;
+	}
+	return i;
 }
 
 static int by_key_and_id(const void *a, const void *b)
@@ -231,7 +242,7 @@ void statement_claim(struct statement *statement)
 	struct pick *picks;
 	size_t n = lock_candidates(statement, is_candidate, (size_t)statement->params.limit, &picks);
 
-	statement->candidates = (int64_t)n;
+	n = cut_by_bytes(statement, picks, n);
 	qsort(picks, n, sizeof(*picks), by_key_and_id);
 	for (size_t i = 0; i < n;) {
 		struct run run = next_run(&picks[i], n - i);

@@ -139,6 +139,20 @@ uint64_t dbpool_losses(const struct dbpool *pool)
 
 /* ---- answers ---- */
 
+static const char *kind_name(enum sql_kind kind)
+{
+	static const char *const names[SQL_KINDS] = {"claim",  "far claim", "suspect claim", "expire",
+						     "settle", "sweep",	    "count",	     "inspect"};
+
+	return names[kind];
+}
+
+static void trace(const struct request *request, const char *what)
+{
+	sim_trace(request->statement.sim, "%d.%d %s %s", request->pool->start->instance,
+		  request->pool->start->number, kind_name(request->statement.kind), what);
+}
+
 static void answer(struct request *request, struct db_answer *given)
 {
 	struct dbpool *pool = request->pool;
@@ -148,8 +162,7 @@ static void answer(struct request *request, struct db_answer *given)
 		request->connection->request = NULL;
 	request->connection = NULL;
 	given->duration_us = sim_now(pool->db->sim) - request->sent_us;
-	sim_trace(pool->db->sim, "%d.%d answer %d %s %s", pool->start->instance, pool->start->number,
-		  (int)request->statement.kind, verdict_name(given->verdict), given->sqlstate);
+	trace(request, verdict_name(given->verdict));
 	check_db_answer(pool->start, &request->statement, given->verdict);
 	request->on_answer(request->context, given);
 	pool->start->step(pool->start->context);
@@ -180,7 +193,8 @@ static void on_answer(void *context)
 		given.verdict = judgement.verdict;
 		given.fault = judgement.fault;
 		memcpy(given.sqlstate, request->sqlstate, sizeof(given.sqlstate));
-		given.message = "injected";
+		/* Claims on partitioned tables fail so when a row has changed under them. */
+		given.message = strcmp(request->sqlstate, "22P02") == 0 ? SQL_RACED_MARK : "injected";
 	} else {
 		given.result = result_of(&request->statement);
 	}
@@ -297,6 +311,21 @@ static void refuse(struct request *request, const char *sqlstate)
 	agenda_add(request->pool->db->sim->agenda, moment(request, 200, 500 * MS), on_answer, request);
 }
 
+static void trace_effects(const struct request *request)
+{
+	const struct statement *statement = &request->statement;
+
+	for (size_t i = 0; i < statement->n_effects && statement->sim->trace; i++) {
+		const struct effect *effect = &statement->effects[i];
+
+		sim_trace(statement->sim, "  row %lld of %s: %s to %s, attempts %d, due %+.3f",
+			  (long long)effect->row->id, effect->row->key == NULL ? "no key" : effect->row->key,
+			  row_state_name(effect->before->state), row_state_name(effect->after->state),
+			  (int)effect->after->attempts,
+			  (double)(effect->after->available_at - statement->xact.now) / SECOND);
+	}
+}
+
 static void on_commit(void *context)
 {
 	struct request *request = context;
@@ -308,19 +337,41 @@ static void on_commit(void *context)
 		return;
 	}
 	table_commit(&request->statement.xact);
-	sim_trace(sim, "%d.%d commit %d: %zu rows", request->pool->start->instance, request->pool->start->number,
-		  (int)request->statement.kind, request->statement.n_effects);
+	trace(request, "commits");
+	trace_effects(request);
 	check_commit(request->pool->start, &request->statement);
 	agenda_add(sim->agenda, moment(request, 200, SECOND), on_answer, request);
 }
 
-static const char *injected_error(struct request *request)
+/* Some rows' data cannot be written. */
+static const char *cursed(const struct request *request)
+{
+	const struct params *params = &request->statement.params;
+
+	for (size_t i = 0; i < params->n_outcomes; i++) {
+		const struct row *row = table_find(request->pool->db->table, params->outcomes[i].id);
+
+		if (row->curse == 2)
+			return "23514";
+		if (row->curse == 1 && params->outcomes[i].error != NULL &&
+		    strncmp(params->outcomes[i].error, "settle refused", 14) != 0)
+			return "22021";
+	}
+	return NULL;
+}
+
+static const char *injected_error(const struct request *request)
 {
 	static const char *const passing[] = {"40001", "40P01", "55P03", "57014", "53200"};
 	struct fakedb *db = request->pool->db;
+	enum sql_kind kind = request->statement.kind;
 
-	if (request->statement.kind != SQL_INSPECT && db->revoked_until > sim_now(db->sim))
+	if (kind != SQL_INSPECT && db->revoked_until > sim_now(db->sim))
 		return "42501";
+	if (cursed(request) != NULL)
+		return cursed(request);
+	if ((kind == SQL_CLAIM || kind == SQL_CLAIM_FAR) && sim_fault(db->sim, 0.01))
+		return sim_chance(db->sim, 0.7) ? "22P02" : "22003";
 	if (sim_fault(db->sim, 0.01))
 		return passing[sim_between(db->sim, 0, 4)];
 	return NULL;
@@ -340,6 +391,7 @@ static void on_run(void *context)
 		table_rollback(&request->statement.xact);
 		return;
 	}
+	request->statement.absent = request->pool->db->revoked_until > sim_now(sim) && sim_chance(sim, 0.5);
 	error = injected_error(request);
 	if (error != NULL) {
 		refuse(request, error);
@@ -415,8 +467,7 @@ bool dbpool_submit(struct dbpool *pool, const struct db_request *asked)
 	request->statement.templates = db->templates;
 	request->statement.living = &pool->start->results;
 	params_read(db->sim, db->config, asked->statement, asked->values, &request->statement.params);
-	sim_trace(db->sim, "%d.%d submit %d", pool->start->instance, pool->start->number,
-		  (int)asked->statement->kind);
+	trace(request, "submitted");
 	check_submit(pool->start, &request->statement);
 	agenda_add(db->sim->agenda, moment(request, 200, 200 * MS), on_begin, request);
 	agenda_add(db->sim->agenda, sim_now(db->sim) + CLIENT_TIMEOUT, on_client_timeout, request);

@@ -67,6 +67,7 @@ struct batch {
 	size_t n;
 	struct flight *flights[BATCH_MAX];
 	int code;
+	bool lost; /* no broker was there when it should have arrived */
 };
 
 struct kafka {
@@ -178,7 +179,9 @@ static void deliver(void *context)
 	if (kafka->gone)
 		return;
 	if (is_frozen(kafka)) {
-		agenda_add(sim_of(kafka)->agenda, kafka->start->frozen_us, deliver, flight);
+		agenda_add(sim_of(kafka)->agenda,
+			   kafka->start->frozen_us + sim_delay(sim_of(kafka), 50 * MS, 5 * SECOND), deliver,
+			   flight);
 		return;
 	}
 	while (*at != flight)
@@ -369,7 +372,7 @@ static void on_acknowledged(void *context)
 		return;
 	}
 	kafka->busy[batch->partition] = false;
-	if (!reachable(kafka)) {
+	if (batch->lost || !reachable(kafka)) {
 		requeue(batch);
 	} else {
 		for (size_t i = 0; i < batch->n; i++)
@@ -386,7 +389,8 @@ static void on_arrived(void *context)
 
 	if (kafka->gone && sim_chance(sim, 0.5))
 		return;
-	if (reachable(kafka)) {
+	batch->lost = !reachable(kafka);
+	if (!batch->lost) {
 		batch->code = judge_batch(batch);
 		if (batch->code == CODE_OK || batch->code == CODE_TOO_FEW_AFTER_APPEND)
 			write_batch(batch);

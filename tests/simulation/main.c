@@ -7,6 +7,7 @@
 #include "world.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,17 @@ struct arguments {
 	const char *replay;
 	struct world_options options;
 };
+
+static volatile uint64_t running_seed;
+
+/* An assertion or a crash of the relay ends everything; which seed it was must not be lost. */
+static void on_crash(int number)
+{
+	printf("FAILED seed %llu: crashed\n", (unsigned long long)running_seed);
+	fflush(stdout);
+	signal(number, SIG_DFL);
+	raise(number);
+}
 
 static int usage(const char *program)
 {
@@ -108,10 +120,12 @@ int main(int argc, char **argv)
 		perror(arguments.replay);
 		return 1;
 	}
+	signal(SIGABRT, on_crash);
+	signal(SIGSEGV, on_crash);
 	for (uint64_t seed = arguments.from; seed < arguments.from + arguments.seeds; seed++) {
 		struct world_result result;
 
-		arguments.options.seed = seed;
+		arguments.options.seed = running_seed = seed;
 		result = world_run(&arguments.options);
 		add(&sum, &result.totals);
 		hours += (double)result.virtual_us / (3600.0 * SECOND);

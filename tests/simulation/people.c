@@ -207,6 +207,7 @@ static void insert_row(struct people *people, struct act *act)
 
 	people->inserted++;
 	row->tombstone = sim_chance(sim, people->habits.tombstone);
+	row->curse = sim_chance(sim, people->habits.curse) ? 1 : 0;
 	if (sim_chance(sim, people->habits.poison)) {
 		row->nature = NATURE_POISON;
 	} else if (sim_chance(sim, people->habits.unrouted)) {

@@ -10,8 +10,8 @@ struct people;
 struct people_habits {
 	int rows; /* to insert */
 	int keys;
-	int64_t until_us;		    /* the last is inserted about then */
-	double poison, unrouted, tombstone; /* shares of the rows */
+	int64_t until_us;			   /* the last is inserted about then */
+	double poison, unrouted, tombstone, curse; /* shares of the rows */
 	int crashers;
 	bool by_hand; /* edits, holds, deletes, marks */
 };

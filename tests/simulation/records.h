@@ -42,7 +42,8 @@ struct checker {
 
 struct row_record *record_of(struct sim *sim, struct row *row);
 
-/* A lease may run out only through a fault that was injected: a crash, a lost answer, a time of trouble. */
-bool record_expiry_explained(const struct claim_record *claim);
+/* A lease may run out only through a fault that was injected: a crash, a lost answer, a time of trouble, a row about which
+ * nothing can be written. */
+bool record_expiry_explained(const struct row *row, const struct claim_record *claim);
 
 #endif

@@ -113,10 +113,9 @@ static int taken_from(const struct version *before, const struct version *after)
 
 static void put_payload(struct db_result *result, const struct effect *effect)
 {
-	char text[64];
+	char text[STATEMENT_PAYLOAD];
 
-	snprintf(text, sizeof(text), "{\"id\": %lld, \"revision\": %d}", (long long)effect->row->id,
-		 effect->after->revision);
+	statement_payload(effect->row, effect->after->revision, text);
 	put_text(result, effect->row->tombstone ? NULL : text);
 }
 
@@ -258,7 +257,7 @@ static struct db_result *inspect_result(const struct statement *statement)
 		{"created_at", "timestamp with time zone"},
 		{"settled_at", "timestamp with time zone"},
 	};
-	size_t n = sizeof(columns) / sizeof(columns[0]);
+	size_t n = statement->absent ? 0 : sizeof(columns) / sizeof(columns[0]);
 	struct db_result *result = result_new(statement, n, 9);
 
 	for (size_t i = 0; i < n; i++) {

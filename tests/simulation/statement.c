@@ -39,13 +39,26 @@ bool statement_expired(const struct statement *statement, const struct version *
 	       statement->sim->broken == BREAK_LEASE_TIME;
 }
 
-static int by_due(const void *a, const void *b)
+int pick_by_due(const void *a, const void *b)
 {
 	const struct pick *x = a, *y = b;
 
 	if (x->version->available_at != y->version->available_at)
 		return x->version->available_at < y->version->available_at ? -1 : 1;
 	return (x->row->id > y->row->id) - (x->row->id < y->row->id);
+}
+
+void statement_payload(const struct row *row, int revision, char text[STATEMENT_PAYLOAD])
+{
+	snprintf(text, STATEMENT_PAYLOAD, "{\"id\": %lld, \"revision\": %d}", (long long)row->id, revision);
+}
+
+int64_t statement_bytes(const struct row *row, const struct version *version)
+{
+	char text[STATEMENT_PAYLOAD];
+
+	statement_payload(row, version->revision, text);
+	return row->tombstone ? 0 : (int64_t)strlen(text) + 1;
 }
 
 size_t statement_scan(struct statement *statement, pick_test *test, struct pick **picks)
@@ -60,7 +73,7 @@ size_t statement_scan(struct statement *statement, pick_test *test, struct pick 
 		if (version != NULL && test(statement, table->rows[i], version))
 			(*picks)[n++] = (struct pick){table->rows[i], version};
 	}
-	qsort(*picks, n, sizeof(struct pick), by_due);
+	qsort(*picks, n, sizeof(struct pick), pick_by_due);
 	return n;
 }
 

@@ -52,6 +52,7 @@ struct statement {
 	int64_t last_id;
 	size_t next_outcome; /* a settle that waits goes on here */
 	size_t *living;	     /* counts the results that the daemon has */
+	bool absent;	     /* there is no such table */
 	bool ambiguous;	     /* the real server might have chosen another row */
 };
 
@@ -90,6 +91,13 @@ struct pick {
 	struct row *row;
 	const struct version *version; /* as locked, or as seen */
 };
+
+int pick_by_due(const void *a, const void *b); /* for qsort */
+
+/* A row's payload, and what pg_column_size says of it (a short text). */
+#define STATEMENT_PAYLOAD 64
+void statement_payload(const struct row *row, int revision, char text[STATEMENT_PAYLOAD]);
+int64_t statement_bytes(const struct row *row, const struct version *version);
 
 /* All rows whose visible version passes the test, in due order. Memory of the history. */
 typedef bool pick_test(const struct statement *statement, const struct row *row, const struct version *version);

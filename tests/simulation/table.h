@@ -42,6 +42,7 @@ struct row {
 	const char *topic; /* NULL: none */
 	enum row_nature nature;
 	bool tombstone; /* its payload is NULL */
+	int curse;	/* 1: the database refuses its error's text; 2: whatever is written about it */
 	struct version *newest;
 	struct xact *lock;	   /* who has locked it */
 	struct row_record *record; /* the checker's */

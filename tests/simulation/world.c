@@ -54,6 +54,7 @@ struct world {
 	struct instance instances[INSTANCES];
 	bool faults[FAULT_KINDS];
 	int64_t pace_us, end_us;
+	int n_instances; /* mostly two */
 };
 
 /* ---- an instance ---- */
@@ -132,7 +133,7 @@ static void pass(struct instance *instance)
 	}
 	check_spin(instance);
 	again = source_step(start->source, sim_now(sim) - instance->clock_offset_us);
-	check_step(start);
+	check_step(start, instance->world->metrics);
 	if (fakekafka_killed(start->kafka)) {
 		crash(instance);
 		return;
@@ -202,6 +203,52 @@ static void on_rows(void *context)
 	}
 }
 
+/* ---- draining ---- */
+
+struct deadline {
+	struct instance *instance;
+	struct start *start;
+};
+
+static void on_exit_anyway(void *context)
+{
+	struct deadline *deadline = context;
+
+	if (deadline->instance->start == deadline->start)
+		leave(deadline->instance, SECOND);
+}
+
+/* One last settle, then it ends whatever is left. */
+static void on_deadline(void *context)
+{
+	struct deadline *deadline = context;
+	struct instance *instance = deadline->instance;
+	struct sim *sim = &instance->world->sim;
+
+	if (instance->start != deadline->start)
+		return;
+	if (deadline->start->frozen_us > sim_now(sim)) {
+		agenda_add(sim->agenda, deadline->start->frozen_us, on_deadline, deadline);
+		return;
+	}
+	sim_trace(sim, "%d.%d drains no longer", instance->number, deadline->start->number);
+	deadline->start->abandoned = true;
+	source_abandon(deadline->start->source);
+	kafka_purge(deadline->start->kafka, true);
+	agenda_add(sim->agenda, sim_now(sim) + 2 * SECOND, on_exit_anyway, deadline);
+	step(instance);
+}
+
+static void drain(struct instance *instance)
+{
+	struct sim *sim = &instance->world->sim;
+	struct deadline *deadline = arena_take(sim->arena, 1, sizeof(*deadline));
+
+	*deadline = (struct deadline){instance, instance->start};
+	source_drain(instance->start->source);
+	agenda_add(sim->agenda, sim_now(sim) + sim_between(sim, SECOND, 60 * SECOND), on_deadline, deadline);
+}
+
 /* ---- faults ---- */
 
 static void freeze(struct world *world, struct start *start)
@@ -219,7 +266,7 @@ static void inject_into(struct world *world, enum fault_kind kind, struct instan
 	if (kind == FAULT_CRASH)
 		crash(instance);
 	else if (kind == FAULT_RESTART)
-		source_drain(instance->start->source);
+		drain(instance);
 	else if (kind == FAULT_CUT)
 		fakedb_cut(instance->pool);
 	else if (kind == FAULT_REPLACE)
@@ -253,7 +300,7 @@ static void inject(struct world *world, enum fault_kind kind)
 	else if (kind == FAULT_STARVE)
 		cluster_starve(world->cluster, now + sim_delay(sim, 2 * SECOND, 30 * SECOND));
 	else
-		inject_into(world, kind, &world->instances[sim_between(sim, 0, INSTANCES - 1)]);
+		inject_into(world, kind, &world->instances[sim_between(sim, 0, world->n_instances - 1)]);
 }
 
 static void on_fault(void *context)
@@ -309,7 +356,7 @@ static void choose_config(struct world *world)
 	config->on_failed = sim_chance(sim, 0.6) ? ON_FAILED_BLOCK : ON_FAILED_CONTINUE;
 	config->batch = sim_between(sim, 1, 20);
 	config->max_in_flight = sim_between(sim, 1, 60);
-	config->max_in_flight_bytes = 1000000;
+	config->max_in_flight_bytes = sim_chance(sim, 0.3) ? sim_between(sim, 20, 1000) : 1000000;
 	config->kafka.message_timeout_us = sim_between(sim, 5, 30) * SECOND;
 	config->lease_us = config->kafka.message_timeout_us + sim_between(sim, 5, 30) * SECOND;
 	config->poll_us = sim_between(sim, 200 * MS, 2 * SECOND);
@@ -339,12 +386,14 @@ static void choose_faults(struct world *world, struct people_habits *habits)
 					 .poison = 0.03,
 					 .unrouted = 0.02,
 					 .tombstone = 0.1,
+					 .curse = sim_chance(sim, 0.3) ? 0.03 : 0,
 					 .by_hand = sim_chance(sim, 0.5)};
 	if (!sim_chance(sim, 0.1))
 		return;
 	/* One row kills whoever publishes it; nothing else goes wrong. */
 	memset(world->faults, 0, sizeof(world->faults));
 	habits->crashers = 1;
+	habits->curse = 0;
 	world->config.retry.max_attempts = sim_between(sim, 3, 6);
 }
 
@@ -373,7 +422,8 @@ static void begin(struct world *world, const struct world_options *options)
 	world->db = fakedb_new(sim, &world->config, route_templates(world->route), world->table);
 	world->cluster = cluster_new(sim, &world->config);
 	world->people = people_new(sim, &world->config, world->table, &habits, on_rows, world);
-	for (int i = 0; i < INSTANCES; i++) {
+	world->n_instances = sim_chance(sim, 0.8) ? INSTANCES : 1;
+	for (int i = 0; i < world->n_instances; i++) {
 		world->instances[i] = (struct instance){.world = world, .number = i};
 		world->instances[i].clock_offset_us = SIM_START - sim_between(sim, SECOND, 1000 * SECOND);
 		snprintf(world->owner[i], sizeof(world->owner[i]), "host-%d", i);
