@@ -129,7 +129,7 @@ static void random_change(struct backoff_random *random, int *model, size_t *n)
 START_TEST(test_random_changes)
 {
 	struct backoff_random random = {5};
-	int model[ITEMS], i;
+	int model[ITEMS] = {0}, i;
 	size_t n = 0;
 
 	for (i = 0; i < 5000; i++) {
