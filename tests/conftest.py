@@ -46,6 +46,10 @@ def pytest_terminal_summary(terminalreporter, config):
     def count(*names):
         return sum(len(terminalreporter.stats.get(name, ())) for name in names)
 
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "measured" and report.when == "call":
+                terminalreporter.write_line(f"measured: {value}")
     suite = pathlib.Path(config.args[0]).name if config.args else "tests"
     terminalreporter.write_line(f"{suite}: {count('passed')} passed, {count('failed', 'error')} failed")
 

@@ -69,7 +69,7 @@ def check_all_arrived(outbox, rows, writers=4):
 
 
 @pytest.mark.limit(420)
-def test_200000_rows_four_writers_two_relays_one_killed_every_two_seconds(outbox, record_property, capsys):
+def test_200000_rows_four_writers_two_relays_one_killed_every_two_seconds(outbox, record_property):
     outbox.topic = outbox.broker.create_topic(partitions=8)
     source = {"batch": 500, "poll": "200ms"}
     steady, victim = outbox.relay(source, name="steady").start(), outbox.relay(source, name="victim").start()
@@ -91,9 +91,8 @@ def test_200000_rows_four_writers_two_relays_one_killed_every_two_seconds(outbox
     repeats = check_all_arrived(outbox, rows)
     assert kills >= 2
     assert outbox.database.value("SELECT count(*) FROM event_outbox WHERE lease_until IS NOT NULL OR lease_owner IS NOT NULL") == 0
-    with capsys.disabled():
-        print(f"\n200000 rows in {took:.0f} s, {rows / took:.0f} rows/s, {kills} kills, {repeats} repeats,"
-              f" {steady.process.cpu_seconds():.1f} CPU s of the relay that lived")
+    record_property("measured", f"200000 rows in {took:.0f} s, {rows / took:.0f} rows/s, {kills} kills, {repeats} repeats,"
+                    f" {steady.process.cpu_seconds() * 5:.1f} CPU s a million rows")
 
 
 @pytest.mark.limit(240)

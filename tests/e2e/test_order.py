@@ -73,7 +73,7 @@ def test_F035_blocked_rows_do_not_crowd_out_the_rest(outbox):
 
 
 def test_F035_a_hundred_thousand_rows_behind_a_failed_one(outbox):
-    relay = outbox.relay()
+    relay = outbox.relay({"batch": 500})
     outbox.database.execute("INSERT INTO event_outbox (aggregate_id, event_type, status) VALUES ('A', 'e', 'FAILED')")
     outbox.fill(100_000, aggregate_id="'A'")
     number, = outbox.insert(1, "B")

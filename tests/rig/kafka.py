@@ -53,6 +53,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
     "log.segment.bytes": "67108864",
+    "log.cleaner.backoff.ms": "500",
     "log.cleaner.dedupe.buffer.size": "4194304",
     # A killed broker may register again only when its old session is over.
     "broker.session.timeout.ms": "2000",
