@@ -103,7 +103,8 @@ soak: $(SIMULATION)
 
 # ---- integration and end to end: the program itself on real servers, in Python (tests/rig)
 MOCKBROKER := $(BUILD)/tests/rig/mockbroker
-PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q
+PYTEST_JOBS ?= 2
+PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q -n $(PYTEST_JOBS)
 
 $(MOCKBROKER): $(BUILD)/tests/rig/mockbroker.o
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -112,6 +113,17 @@ HTTPSERVER := $(BUILD)/tests/rig/httpserver
 
 $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call objects,src/base)
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
+
+# ---- integration tests in C: io/db and io/listener on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
+IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
+INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
+
+$(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \
+		$(BUILD)/tests/integration/proxy.o $(IO_PG) $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lev
+
+.PHONY: integration-tests
+integration-tests: $(INTEGRATION_TESTS)
 
 .PHONY: check-integration
 check-integration: all $(MOCKBROKER) $(HTTPSERVER) integration-tests
@@ -170,18 +182,7 @@ docs: all
 .PHONY: lint
 lint:
 	@$(PYTHON) -B tests/lint/lint.py
-	@$(PYTEST) lint
-
-# ---- integration tests in C: io/db and io/listener on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
-IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
-INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
-
-$(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \
-		$(BUILD)/tests/integration/proxy.o $(IO_PG) $(PURE)
-	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lev
-
-.PHONY: integration-tests
-integration-tests: $(INTEGRATION_TESTS)
+	@cd tests && $(PYTHON) -B -m pytest -q lint
 
 .PHONY: clean
 clean:
