@@ -46,7 +46,7 @@ def step(title):
 
 
 def say(text):
-    print(textwrap.indent(textwrap.dedent(text).strip("\n"), "  "), flush=True)
+    print(textwrap.indent(text.strip("\n"), "  "), flush=True)
 
 
 class Demo:
@@ -123,11 +123,11 @@ class Demo:
 
     def first_orders(self):
         step("The application takes orders. Each is an ordinary SQL transaction:")
-        say(self.order("alice", 20.50))
-        for customer, total in (("bob", 7.99), ("alice", 12.00), ("carol", 99.00)):
+        say(self.order("alice", "20.50"))
+        for customer, total in (("bob", "7.99"), ("alice", "12.00"), ("carol", "99.00")):
             self.order(customer, total)
-        say("... three more, and then one that is rolled back:")
-        say(self.order("mallory", 1000000.00, "ROLLBACK"))
+        say("\n... three more, and then one that is rolled back:")
+        say(self.order("mallory", "1000000.00", "ROLLBACK"))
         records = self.delivered(4)
         step("What arrived in Kafka")
         for each in records:
@@ -157,7 +157,8 @@ class Demo:
         if set(seen) != committed or not in_order:
             raise SystemExit(f"rows are missing or out of order: {sorted(committed - set(seen))} {self.by_key(records)}")
         say(f"All {len(committed)} committed orders are on the topic, those of each customer in the order of their commits;")
-        say(f"{sum(seen.values()) - len(seen)} of them twice. No row was lost, and no attempt was spent on the outage:")
+        repeats = sum(seen.values()) - len(seen)
+        say(f"{repeats or 'none'} of them twice. No row was lost, and no attempt was spent on the outage:")
         self.show_rows()
 
     @staticmethod
@@ -173,14 +174,14 @@ class Demo:
         binary = os.path.relpath(relay.binary(), relay.ROOT)
         step("Try next" if KEEP else "Try next (after `make demo KEEP=1`, which leaves all this running)")
         say(f"""
-            psql "{self.database.dsn()}"
-            kcat -b {self.broker.bootstrap} -C -t orders -f '%k  %s  (%h)\\n' -e
-            curl http://127.0.0.1:{self.http}/metrics
-            {binary} status -c {self.file}
-            {binary} states
-            {binary} config --reference
-            {binary} run --help
-        """)
+psql "{self.database.dsn()}"
+kcat -b {self.broker.bootstrap} -C -t orders -f '%k  %s  (%h)\\n' -e
+curl http://127.0.0.1:{self.http}/metrics
+{binary} status -c {self.file}
+{binary} states
+{binary} config --reference
+{binary} run --help
+""")
 
     def leave(self):
         """Everything stays; a small script ends it."""
