@@ -449,7 +449,7 @@ static void free_relay(struct relay *relay)
 int relay_run(const struct config *config, struct err *err)
 {
 	struct library_versions versions = library_versions();
-	struct relay relay = {.config = config};
+	struct relay relay = {.config = config, .turn_began_us = process_boottime_us()};
 	int exit_code = -1;
 	size_t i;
 
