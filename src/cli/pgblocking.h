@@ -11,8 +11,7 @@
 struct pgblocking;
 
 /* Connects, with connect_timeout for each host. NULL: err has no secrets, and *exit_code is CLI_UNAVAILABLE, CLI_PERMISSION
- * (role or password refused), CLI_CONFIG (string malformed, no such database) or CLI_TEMPORARY. config is borrowed until
- * pgblocking_close. */
+ * (role or password refused), CLI_CONFIG (string malformed, no such database) or CLI_TEMPORARY. */
 struct pgblocking *pgblocking_open(const struct config_postgres *config, enum cli_exit *exit_code,
 				   struct err *err) must_check;
 void pgblocking_close(struct pgblocking *pg);

@@ -7,11 +7,8 @@
  * 4. Only unnamed statements and settings that end with the transaction: it works behind a transaction pooler. */
 #include "io/dbconn.h"
 
-#include "base/mem.h"
-
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 /* How much later than the server's own time limit the client gives up. */
@@ -258,7 +255,7 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int revents)
 
 	(void)loop;
 	(void)revents;
-	err_set(&why, "no answer within %lld ms", (long long)(watcher->repeat * 1000));
+	err_set(&why, "no answer within %lld ms", (long long)(watcher->repeat * 1000 + 0.5));
 	pgconn_lose(&db->conn, why.text);
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/log.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -113,14 +112,16 @@ void pgconn_mark_sound(struct pgconn *conn)
 	conn->sound = true;
 }
 
-/* libpq would print notices to stderr. A session that is ended while idle hears of it by one. */
+/* libpq would print notices to stderr. A session that is ended while idle hears of it by one. The text of others may quote
+ * rows: a trigger's RAISE. */
 static void on_notice(void *context, const PGresult *notice)
 {
 	struct pgconn *conn = context;
 	const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
 	const char *message = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
 
-	LOG(LOG_DEBUG, "postgres_notice", log_str("severity", severity), log_str("message", message));
+	LOG(LOG_DEBUG, "postgres_notice", log_str("severity", severity),
+	    log_str("sqlstate", PQresultErrorField(notice, PG_DIAG_SQLSTATE)));
 	if (severity != NULL && strcmp(severity, "FATAL") == 0 && message != NULL)
 		err_set(&conn->fatal, "%s", message);
 }

@@ -123,6 +123,8 @@ bool pgdsn_read(struct pgdsn *dsn, const struct config_postgres *config, size_t 
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
 		if (find(dsn, defaults[i].keyword) == dsn->n)
 			set(dsn, defaults[i].keyword, mem_copy_string(defaults[i].value));
+	if (dsn->n_hosts > 1 && find(dsn, "target_session_attrs") == dsn->n)
+		set(dsn, "target_session_attrs", mem_copy_string("read-write")); /* a standby is of no use */
 	if (config->password_file != NULL && !set_password(dsn, config->password_file, err)) {
 		pgdsn_free(dsn);
 		return false;

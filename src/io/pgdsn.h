@@ -15,8 +15,8 @@ struct pgdsn {
 	void *options; /* owns the keywords: PQconninfoOption[] */
 };
 
-/* Sets application_name, client_encoding, keepalives and tcp_user_timeout unless the string has them. Of several hosts the
- * one at `first` (modulo their number) is tried first. False and err (without secrets) when the string is malformed
+/* Sets application_name, client_encoding, keepalives, tcp_user_timeout and, with several hosts, target_session_attrs unless
+ * the string has them. Of several hosts the one at `first` (modulo their number) is tried first. False and err (without secrets) when the string is malformed
  * or the password file cannot be read; nothing is to be freed then. */
 bool pgdsn_read(struct pgdsn *dsn, const struct config_postgres *config, size_t first, struct err *err) must_check;
 

@@ -387,6 +387,12 @@ START_TEST(test_F056_server_crash)
 }
 END_TEST
 
+static void make_reader(void)
+{
+	pgrig_sql("DROP ROLE IF EXISTS dbtest_reader; CREATE ROLE dbtest_reader LOGIN SUPERUSER;"
+		  "ALTER ROLE dbtest_reader SET default_transaction_read_only = on");
+}
+
 START_TEST(test_F056_read_only_server_does_not_spin)
 {
 	struct config_postgres config = pgrig_config(pgrig_dsn("application_name=readonly"));
@@ -397,8 +403,7 @@ START_TEST(test_F056_read_only_server_does_not_spin)
 	int asked = 0;
 
 	config.connections = 1;
-	pgrig_sql("CREATE ROLE dbtest_reader LOGIN SUPERUSER; ALTER ROLE dbtest_reader SET "
-		  "default_transaction_read_only = on");
+	make_reader();
 	config.dsn = pgrig_dsn("application_name=readonly user=dbtest_reader");
 	pool = dbpool_new(loop, &config);
 	for (; ev_time() < end; asked++) {
@@ -432,6 +437,24 @@ START_TEST(test_F056_target_session_attrs)
 }
 END_TEST
 
+/* With several hosts a server that cannot be written to is passed over without being told. */
+START_TEST(test_F056_two_hosts_mean_a_writable_one)
+{
+	struct dbpool *pool;
+
+	make_reader();
+	pool = pool_of(pgrig_dsn("user=dbtest_reader host=%s,%s port=%s,%s", PQhost(admin), PQhost(admin),
+				 PQport(admin), PQport(admin)));
+	pgrig_run(0.5);
+	ck_assert(!dbpool_up(pool));
+	ck_assert_msg(strstr(dbpool_reason(pool), "session is read-only") != NULL, "%s", dbpool_reason(pool));
+	pgrig_sql("ALTER ROLE dbtest_reader RESET default_transaction_read_only");
+	ck_assert_int_eq(pgrig_ask(pool, "SELECT 1").verdict, VERDICT_OK);
+	dbpool_free(pool);
+	pgrig_sql("DROP ROLE dbtest_reader");
+}
+END_TEST
+
 #define F061_ROUNDS 50
 
 START_TEST(test_F061_neither_sessions_nor_descriptors_leak)
@@ -446,10 +469,14 @@ START_TEST(test_F061_neither_sessions_nor_descriptors_leak)
 		ck_assert_int_eq(pgrig_ask(pool, "SELECT 1").verdict, VERDICT_OK);
 		if (i == 0)
 			before = open_files();
+		ck_assert(pgrig_run_until(pgrig_pool_free, pool, 10));
 		ck_assert_int_eq(pgrig_number("SELECT count(pg_terminate_backend(pid, 1000)) FROM pg_stat_activity"
 					      " WHERE application_name = 'leak'"),
 				 1);
-		pgrig_run(0.02);
+		if (i % 2 == 0)
+			pgrig_run(0.02);
+		else /* sent before the loss was noticed */
+			ck_assert_int_eq(pgrig_ask(pool, "SELECT 1").verdict, VERDICT_UNKNOWN);
 	}
 	ck_assert_int_eq(pgrig_ask(pool, "SELECT 1").verdict, VERDICT_OK);
 	ck_assert_int_eq(open_files(), before);
@@ -558,6 +585,7 @@ START_TEST(test_F063_closed_socket_does_not_spin)
 	struct dbpool *pool;
 	struct proxy proxy;
 	double cpu;
+	int files;
 
 	config.connections = 1;
 	proxy_start(&proxy, loop, PQhost(admin), PQport(admin));
@@ -567,9 +595,11 @@ START_TEST(test_F063_closed_socket_does_not_spin)
 	proxy_cut(&proxy);
 	proxy_stop(&proxy);
 	cpu = cpu_seconds();
+	files = open_files();
 	pgrig_run(4);
 	ck_assert(cpu_seconds() - cpu < 0.2);
 	ck_assert(!dbpool_up(pool));
+	ck_assert_int_le(open_files(), files);
 	ck_assert(strstr(dbpool_reason(pool), "Connection refused") != NULL);
 	ck_assert_int_eq(pgrig_logged("event=postgres_down"), 2); /* the loss, and one refusal of many */
 	dbpool_free(pool);
@@ -675,6 +705,7 @@ static void add_tests(TCase *tests)
 	tcase_add_test(tests, test_F056_server_crash);
 	tcase_add_test(tests, test_F056_read_only_server_does_not_spin);
 	tcase_add_test(tests, test_F056_target_session_attrs);
+	tcase_add_test(tests, test_F056_two_hosts_mean_a_writable_one);
 	tcase_add_test(tests, test_F061_neither_sessions_nor_descriptors_leak);
 	tcase_add_test(tests, test_F013_commit_whose_answer_never_comes);
 	tcase_add_test(tests, test_F057b_no_answer_at_all);
