@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Unique to one start of one process, and changed whenever the answer to a claim was lost: the rows of that claim are held
- * by nobody's memory, so they must count as foreign until their lease ends. */
+/* Unique to one start of one process, and changed whenever the answer to a claim was lost or a row had to be forgotten: such
+ * rows are held by nobody's memory, so they must count as foreign until their lease ends. */
 void claim_name_owner(struct source *source)
 {
 	snprintf(source->owner, sizeof(source->owner), "%s-%08" PRIx32 "-%" PRIu32, source->env.owner,
@@ -58,6 +58,9 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 	if (claim->limit_one || source->cluster.state != BREAKER_CLOSED)
 		limit = 1;
 	claim->limit = (int)limit;
+	if (claim->rename)
+		claim_name_owner(source);
+	claim->rename = false;
 	fill_values(source, &memory, values);
 	if (!jobs_submit(source, job, sql_statement(source->sql, kind), values))
 		return false;

@@ -282,13 +282,16 @@ static void settle_refused(struct source *source, struct job *job)
 	row->refusals++;
 	if (row->refusals > 2) {
 		source->forgotten++;
+		/* Not now: the answer to a claim under way belongs to the present name. */
+		source->claim.rename = true;
 		remove_row(row);
 		return;
 	}
 	mem_free(row->error);
 	snprintf(text, sizeof(text), "settle refused: %s", job->sqlstate);
 	row->error = mem_copy_string(text);
-	if (row->refusals == 2) {
+	if (row->refusals == 2 && row->outcome != OUTCOME_FAILED) {
+		metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, job->sqlstate)->value++;
 		row->outcome = OUTCOME_FAILED;
 		row->give_back = false;
 	}

@@ -95,6 +95,7 @@ struct claim_position {
 	bool woken;	 /* NOTIFY came while it was under way */
 	bool hindered;	 /* the last claim met rows it could not take */
 	uint64_t number; /* counts claims; the one under way */
+	bool rename;	 /* the next claim goes under another owner's name */
 };
 
 struct source {

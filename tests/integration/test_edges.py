@@ -1,0 +1,45 @@
+"""What happens at the edges: refused settles, retries behind a long poll, a breaker that nothing closes."""
+from rig.wait import stays, wait_until
+
+ONE_A_REQUEST = {"kafka": {"properties": {"batch.num.messages": "1"}}}
+
+
+def start(outbox, source=None, **more):
+    """A relay that has delivered a first row."""
+    relay = outbox.relay({"poll": "200ms", **(source or {})}, **more).start()
+    outbox.insert(1, "warm", event_type="warm")
+    outbox.wait_sent(1)
+    return relay
+
+
+def test_a_row_that_had_to_be_forgotten_still_blocks_its_key(mock_outbox, mock):
+    """Nothing can be written about it, so only its lease ends it; until then it must hinder its own process too."""
+    relay = start(mock_outbox)
+    mock_outbox.database.execute("ALTER TABLE event_outbox ADD CHECK (event_type <> 'stuck' OR status IN ('PENDING', 'SENDING'))")
+    mock.fail("Produce", "INVALID_RECORD")
+    mock_outbox.insert(1, "K", event_type="stuck")
+    relay.wait_event("settle_refused", count=3)
+    behind, = mock_outbox.insert(1, "K")
+    other, = mock_outbox.insert(1, "other")
+    wait_until(lambda: mock_outbox.row(other)["status"] == "SENT", 5)
+    stays(lambda: mock_outbox.row(behind)["status"] == "PENDING", 3)
+
+
+def test_retries_do_not_wait_for_a_long_poll(mock_outbox, mock):
+    """They are due at different times: a claim at the first one's must not leave the others to the poll."""
+    start(mock_outbox, {"poll": "60s", "retry": {"initial": "1s", "multiplier": 1, "jitter": 0.5, "max_attempts": 3}},
+          **ONE_A_REQUEST)
+    mock.fail("Produce", "INVALID_REQUEST", 20)
+    mock_outbox.insert(20, key=lambda n: f"k{n}")
+    mock_outbox.wait_sent(21, deadline=20)
+
+
+def test_readiness_comes_back_when_there_is_nothing_to_try(mock_outbox, mock):
+    """A message timed out, and its row is gone (or another instance took it): no row is left that could show that all is well."""
+    relay = start(mock_outbox, {"lease": "8s"}, kafka={"message_timeout": "2s"})
+    mock.slow("Produce", 5000)
+    number, = mock_outbox.insert(1, "K")
+    wait_until(lambda: mock_outbox.row(number)["status"] == "SENDING", 5)
+    mock_outbox.database.execute("DELETE FROM event_outbox WHERE id = %s", (number,))
+    wait_until(lambda: not relay.ready(), 10, "unready while messages time out")
+    wait_until(relay.ready, 20, lambda: relay.get("/readyz"))
