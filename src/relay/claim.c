@@ -186,14 +186,15 @@ static void choose_start(struct source *source, const struct db_result *result, 
 	claim->far = stuck && claim->far_known;
 }
 
-static void choose_due(struct source *source, bool idle)
+static void choose_due(struct source *source, const struct job *job, bool idle)
 {
-	int64_t *due = &source->due_us[SCHED_CLAIM];
+	int64_t *due = &source->due_us[SCHED_CLAIM], wait = source->config->poll_us;
 
 	if (!idle || source->claim.far || source->claim.woken)
-		*due = source->now_us;
-	else
-		*due = source->now_us + source->config->poll_us;
+		wait = 0;
+	else if (job->sent_us <= source->claim.delayed_until_us && wait > DELAYED_POLL_US)
+		wait = DELAYED_POLL_US;
+	*due = source->now_us + wait;
 }
 
 static void enter_rows(struct source *source, struct job *job)
@@ -229,7 +230,7 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 	} else {
 		source->claim.hindered = tail_number(result, SQL_C_CANDIDATES) > claimed;
 		choose_start(source, result, idle);
-		choose_due(source, idle);
+		choose_due(source, job, idle);
 	}
 	enter_rows(source, job);
 }

@@ -213,11 +213,13 @@ static void count_outcome(struct source *source, struct row *row)
 	int64_t due = source->now_us + row->delay_us;
 
 	source->stats.settled[row->outcome]->value++;
-	if (row->outcome == OUTCOME_SENT)
+	if (row->outcome == OUTCOME_SENT || row->outcome == OUTCOME_FAILED)
 		return;
 	/* It will be due then, by the database's clock, which has just said now(). */
-	if (row->outcome != OUTCOME_FAILED && due < source->due_us[SCHED_CLAIM])
+	if (due < source->due_us[SCHED_CLAIM])
 		source->due_us[SCHED_CLAIM] = due;
+	if (due > source->claim.delayed_until_us)
+		source->claim.delayed_until_us = due;
 }
 
 static void count_fenced(struct source *source, const struct row *row)

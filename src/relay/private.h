@@ -44,6 +44,8 @@
 #define SWEEP_EVERY_US (60 * SECOND)
 #define LEASES_EVERY_US (1 * SECOND) /* less than the settle margin */
 #define SETTLE_ALL SIZE_MAX
+/* While rows that it has put back wait for their time, a source looks as often as this, however long its poll. */
+#define DELAYED_POLL_US (1 * SECOND)
 #define TOPICS_MAX 1024 /* topics remembered; idle ones are forgotten beyond */
 /* A broker that comes back sooner gets what the library has queued, in order and without duplicates. */
 #define OUTAGE_GRACE_US (5 * SECOND)
@@ -89,13 +91,14 @@ struct claim_position {
 	char far_due[8];  /* timestamptz as received */
 	char far_id[512]; /* text */
 	size_t far_id_len;
-	bool limit_one;	 /* the last claim was refused for some row's data */
-	int limit;	 /* of the claim under way */
-	bool sent_far;	 /* the claim under way is a far one */
-	bool woken;	 /* NOTIFY came while it was under way */
-	bool hindered;	 /* the last claim met rows it could not take */
-	uint64_t number; /* counts claims; the one under way */
-	bool rename;	 /* the next claim goes under another owner's name */
+	bool limit_one;		  /* the last claim was refused for some row's data */
+	int limit;		  /* of the claim under way */
+	bool sent_far;		  /* the claim under way is a far one */
+	bool woken;		  /* NOTIFY came while it was under way */
+	bool hindered;		  /* the last claim met rows it could not take */
+	int64_t delayed_until_us; /* rows that were put back with a delay are due until then */
+	uint64_t number;	  /* counts claims; the one under way */
+	bool rename;		  /* the next claim goes under another owner's name */
 };
 
 struct source {
