@@ -22,6 +22,7 @@ from .process import Folder, Process, free_port, port_answers
 from .wait import wait_until
 
 VERSION = "4.3.1"
+PLUGIN = "3.6.1"  # Maven's own, that copies them
 
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -34,9 +35,6 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
     <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
   </dependencies>
-  <build><pluginManagement><plugins><plugin>
-    <groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId><version>3.6.1</version>
-  </plugin></plugins></pluginManagement></build>
 </project>
 """
 
@@ -88,7 +86,7 @@ def fetch(folder):
     work.mkdir()
     (work / "pom.xml").write_text(POM)
     say(f"Fetching Apache Kafka {VERSION} by Maven into {folder.parent} (about 60 MB, only this once)")
-    argv = ["mvn", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={work}/jars"]
+    argv = ["mvn", "-B", f"org.apache.maven.plugins:maven-dependency-plugin:{PLUGIN}:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={work}/jars"]
     lines, count = [], 0
     with subprocess.Popen(argv, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as maven:
@@ -99,10 +97,14 @@ def fetch(folder):
                 count += 1
                 say(f"  {count:3} files, last {jar[1]} ({jar[2]})", passing=True)
     if maven.returncode != 0:
-        raise RuntimeError("Maven could not fetch Kafka:\n" + "".join(lines[-30:]))
+        raise SystemExit("Maven could not fetch Kafka:\n" + "".join(filter(None, map(complaint, lines))))
     (work / "jars").rename(folder)
     shutil.rmtree(work)
     say(f"  {len(list(folder.iterdir()))} jars are there")
+
+
+def complaint(line):
+    return line if re.match(r"\[(ERROR|WARNING)\] .", line) and "Help 1]\n" not in line else ""
 
 
 def say(text, passing=False):
@@ -249,7 +251,7 @@ def read(bootstrap, topic, at_least=0, deadline=30):
     returns what it has: the test says what it expected."""
     consumer = reader(bootstrap)
     try:
-        parts = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        parts = wait_until(lambda: sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions), 30, topic)
         consumer.assign([confluent_kafka.TopicPartition(topic, part, confluent_kafka.OFFSET_BEGINNING) for part in parts])
         records, ended, end = [], set(), time.monotonic() + deadline
         while time.monotonic() < end and (len(records) < at_least or len(ended) < len(parts)):
@@ -267,13 +269,18 @@ def read(bootstrap, topic, at_least=0, deadline=30):
 
 
 def count(bootstrap, topic):
+    """A broker that has just come back may have no leader for the topic yet: that is waited for."""
     consumer = reader(bootstrap)
+
+    def offsets():
+        try:
+            return [consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, part), timeout=10)
+                    for part in consumer.list_topics(topic, timeout=10).topics[topic].partitions]
+        except confluent_kafka.KafkaException:
+            return None
+
     try:
-        total = 0
-        for part in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-            low, high = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, part), timeout=10)
-            total += high - low
-        return total
+        return sum(high - low for low, high in wait_until(offsets, 30, f"the offsets of {topic}", every=0.2))
     finally:
         consumer.close()
 
