@@ -303,6 +303,7 @@ void source_on_kafka_answer(void *tag, const struct kafka_answer *answer)
 {
 	struct row *row = tag;
 
+	mem_free(row->answer.text);
 	row->answer = (struct row_answer){
 		.verdict = answer->verdict,
 		.fault = answer->fault,
