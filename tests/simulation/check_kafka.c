@@ -139,7 +139,7 @@ static void check_claimed(struct start *start, const struct row *row, const stru
 		return;
 	if (last->answered_us == 0)
 		sim_fail(sim, "published-twice", "row %lld has no verdict yet", (long long)row->id);
-	else if (last->answer.verdict == VERDICT_OK && !last->claim->settle_told)
+	else if (last->answer.verdict == VERDICT_OK && !last->claim->settle_told && row->curse < 2)
 		sim_fail(sim, "published-again", "row %lld was delivered already", (long long)row->id);
 }
 
@@ -269,4 +269,9 @@ void check_trouble(struct start *start, int64_t until_us)
 void check_people(struct sim *sim, struct row *row)
 {
 	record_of(sim, row)->orderless = true;
+}
+
+void check_retried(struct sim *sim, struct row *row)
+{
+	record_of(sim, row)->retried = true;
 }

@@ -235,6 +235,8 @@ static void check_moved(struct start *start, const struct statement *statement, 
 	if (effect->after->state == ROW_IN_FLIGHT && effect->after->available_at > statement->xact.now)
 		sim_fail(start->sim, "parked-in-flight", "row %lld is parked, and in flight",
 			 (long long)effect->row->id);
+	/* Its lease had run out, but whoever claims it later finds it pending. */
+	start->sim->checker->parked_from_flight += effect->before->state == ROW_IN_FLIGHT;
 }
 
 void check_commit(struct start *start, const struct statement *statement)
@@ -342,6 +344,12 @@ static bool was_written(const struct statement *statement, const struct outcome 
 	return false;
 }
 
+/* The relay may give up what the database will never take. */
+static bool is_given_up(const struct start *start, const struct outcome *outcome)
+{
+	return table_find(start->sim->checker->table, outcome->id)->curse == 2;
+}
+
 static void settle_told(struct start *start, const struct statement *statement, enum verdict verdict)
 {
 	for (size_t i = 0; i < statement->params.n_outcomes; i++) {
@@ -351,7 +359,7 @@ static void settle_told(struct start *start, const struct statement *statement, 
 
 		if (claim == NULL)
 			continue;
-		if (verdict == VERDICT_UNKNOWN && !claim->settle_lost) {
+		if (verdict == VERDICT_UNKNOWN && !claim->settle_lost && !is_given_up(start, outcome)) {
 			claim->settle_lost = claim->resent = true;
 			start->lost_settles++;
 		}

@@ -68,8 +68,9 @@ void check_stopped(struct start *start);
 void check_gone(struct start *start);
 /* A fault that may cost leases: until then, and a lease more. */
 void check_trouble(struct start *start, int64_t until_us);
-/* People changed a row's state: its order is no longer the relay's affair. */
+/* People changed a row's state: its order is no longer the relay's affair; or had a failed one sent once more. */
 void check_people(struct sim *sim, struct row *row);
+void check_retried(struct sim *sim, struct row *row);
 
 /* All rows are settled and both instances rest: what the whole history must obey. */
 void check_end(struct sim *sim, struct metrics *metrics);

@@ -74,6 +74,7 @@ static void write_act(struct act *act)
 		version->last_error = "skipped: on purpose";
 		version->settled_at = now;
 	} else if (act->kind == ACT_RETRY) {
+		check_retried(sim, act->row);
 		version->state = ROW_PENDING;
 		version->attempts = 0;
 		version->available_at = now;
@@ -207,7 +208,7 @@ static void insert_row(struct people *people, struct act *act)
 
 	people->inserted++;
 	row->tombstone = sim_chance(sim, people->habits.tombstone);
-	row->curse = sim_chance(sim, people->habits.curse) ? 1 : 0;
+	row->curse = sim_chance(sim, people->habits.curse) ? (int)sim_between(sim, 1, 2) : 0;
 	if (sim_chance(sim, people->habits.poison)) {
 		row->nature = NATURE_POISON;
 	} else if (sim_chance(sim, people->habits.unrouted)) {

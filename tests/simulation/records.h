@@ -29,6 +29,7 @@ struct row_record {
 	struct publication *publications; /* newest first */
 	int written;
 	bool failed;	/* at some time */
+	bool retried;	/* by an operator, after it had failed */
 	bool orderless; /* people interfered: no order is promised */
 };
 
@@ -36,7 +37,7 @@ struct checker {
 	const struct config_source *config;
 	struct table *table;
 	bool only_crashers;
-	uint64_t possibly_told, takeovers_told;
+	uint64_t possibly_told, takeovers_told, parked_from_flight;
 	struct check_totals totals;
 };
 

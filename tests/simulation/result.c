@@ -173,7 +173,8 @@ static struct db_result *claim_result(struct statement *statement)
 	size_t columns = SQL_CLAIM_COLUMNS + statement->templates.n_columns;
 	struct db_result *result = result_new(statement, n == 0 ? 1 : n, columns);
 
-	qsort(statement->effects, statement->n_effects, sizeof(struct effect), by_id);
+	if (statement->n_effects > 0)
+		qsort(statement->effects, statement->n_effects, sizeof(struct effect), by_id);
 	for (size_t i = 0; i < statement->n_effects; i++) {
 		if (statement->effects[i].kind != EFFECT_CLAIMED)
 			continue;
