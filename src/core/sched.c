@@ -101,7 +101,8 @@ struct sched_pick sched_pick(const struct sched_facts *facts)
 		from = start_from(facts, job);
 		if (from > facts->now_us)
 			pick.again_us = earlier(pick.again_us, from);
-		else if (pick.job == SCHED_NONE)
+		else if (pick.job == SCHED_NONE ||
+			 (pick.job == SCHED_CLAIM && from <= facts->now_us - SCHED_PATIENCE_US))
 			pick.job = job;
 	}
 	return pick;

@@ -41,6 +41,10 @@ struct sched_facts {
 /* An outcome waits at most this long for company. */
 #define SCHED_SETTLE_DELAY_US 5000
 
+/* A sweep or a count that has been due for so long goes before a claim: with a backlog and a busy connection a claim is
+ * always due. */
+#define SCHED_PATIENCE_US 2000000
+
 struct sched_pick {
 	enum sched_job job; /* SCHED_NONE: nothing to start now */
 	int64_t again_us;   /* when to look again at the latest; SCHED_NEVER: only an answer changes anything */

@@ -176,11 +176,17 @@ static void expire_answered(struct source *source, struct job *job)
 		source->due_us[SCHED_EXPIRE] = source->now_us;
 }
 
+/* A large backlog is costly to walk: never more than a twentieth of the time. */
+static int64_t rest_after(const struct job *job, int64_t at_least_us)
+{
+	return job->duration_us * 20 > at_least_us ? job->duration_us * 20 : at_least_us;
+}
+
 static void sweep_answered(struct source *source, struct job *job)
 {
 	source->due_us[SCHED_SWEEP] = source->now_us + SWEEP_EVERY_US;
 	if (job->verdict != VERDICT_OK) {
-		source->due_us[SCHED_SWEEP] = source->now_us + jobs_failed(source, job, "sweep");
+		source->due_us[SCHED_SWEEP] = source->now_us + rest_after(job, jobs_failed(source, job, "sweep"));
 		return;
 	}
 	job->failures = 0;
@@ -208,10 +214,7 @@ static void count_answered(struct source *source, struct job *job)
 	struct slice age;
 	size_t i;
 
-	/* A large backlog is costly to count: never more than a twentieth of the time. */
-	source->due_us[SCHED_COUNT] = source->now_us + COUNT_EVERY_US;
-	if (job->duration_us * 20 > COUNT_EVERY_US)
-		source->due_us[SCHED_COUNT] = source->now_us + job->duration_us * 20;
+	source->due_us[SCHED_COUNT] = source->now_us + rest_after(job, COUNT_EVERY_US);
 	if (job->verdict != VERDICT_OK) {
 		jobs_failed(source, job, "count");
 		return;

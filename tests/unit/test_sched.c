@@ -78,6 +78,27 @@ START_TEST(test_urgency)
 }
 END_TEST
 
+/* With a backlog a claim is always due: what keeps the table in order must have its turn all the same. */
+START_TEST(test_claims_give_way_to_what_has_waited)
+{
+	static const enum sched_job jobs[] = {SCHED_SWEEP, SCHED_COUNT};
+	size_t i;
+
+	for (i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+		struct sched_facts facts = at_rest();
+
+		facts.now_us = NOW + SCHED_PATIENCE_US;
+		facts.due_us[SCHED_CLAIM] = 0;
+		facts.due_us[jobs[i]] = NOW + 1;
+		expect(&facts, SCHED_CLAIM, SCHED_NEVER);
+		facts.due_us[jobs[i]] = NOW;
+		expect(&facts, jobs[i], SCHED_NEVER);
+		facts.running[jobs[i]] = true;
+		expect(&facts, SCHED_CLAIM, SCHED_NEVER);
+	}
+}
+END_TEST
+
 START_TEST(test_outcomes_wait_for_company)
 {
 	struct sched_facts facts = with_outcomes(1, NOW - 1000);
@@ -285,6 +306,7 @@ Suite *suite(void)
 
 	tcase_add_test(tcase, test_nothing_to_do);
 	tcase_add_test(tcase, test_urgency);
+	tcase_add_test(tcase, test_claims_give_way_to_what_has_waited);
 	tcase_add_test(tcase, test_outcomes_wait_for_company);
 	tcase_add_test(tcase, test_outcomes_do_not_wait_when_nothing_joins);
 	tcase_add_test(tcase, test_outcomes_do_not_wait_when_a_claim_waits_for_room);
