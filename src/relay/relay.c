@@ -182,7 +182,7 @@ static void look_again(struct relay *relay, int64_t now_us, int64_t again_us)
 static void on_before_block(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
 	struct relay *relay = watcher->data;
-	int64_t now_us = process_boottime_us(), again_us = INT64_MAX, source_us;
+	int64_t now_us = process_boottime_us(), again_us = INT64_MAX, source_us, turn_us;
 	size_t i;
 
 	(void)events;
@@ -194,8 +194,9 @@ static void on_before_block(struct ev_loop *loop, ev_prepare *watcher, int event
 	if (relay->draining && all_stopped(relay))
 		ev_break(loop, EVBREAK_ALL);
 	look_again(relay, now_us, again_us);
-	if (now_us - relay->turn_began_us > relay->longest_turn_us)
-		relay->longest_turn_us = now_us - relay->turn_began_us;
+	turn_us = process_boottime_us() - relay->turn_began_us;
+	if (turn_us > relay->longest_turn_us)
+		relay->longest_turn_us = turn_us;
 }
 
 static void on_after_block(struct ev_loop *loop, ev_check *watcher, int events)
