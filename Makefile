@@ -122,6 +122,17 @@ $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/
 		$(BUILD)/tests/integration/proxy.o $(IO_PG) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lev
 
+# Those of io/kafka bring their own mock cluster
+IO_KAFKA := $(filter $(BUILD)/src/io/kafka%,$(call objects,src/io))
+KAFKA_TESTS := $(addprefix $(BUILD)/tests/integration/,test_kafka test_kafkalimits test_kafkaconf test_verdict_codes)
+
+$(KAFKA_TESTS): $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o \
+		$(BUILD)/tests/integration/kafkabench.o $(BUILD)/tests/unit/main.o $(IO_KAFKA) $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs rdkafka) -lev
+
+# A library that loses messages
+$(BUILD)/tests/integration/test_kafka: override LDFLAGS += -Wl,--wrap=rd_kafka_produceva
+
 .PHONY: integration-tests
 integration-tests: $(INTEGRATION_TESTS)
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define TOPIC_MAX_BYTES 249
-/* What Kafka's format adds at most: to a record with its batch, and to each header (two varints). */
-#define RECORD_FRAMING_BYTES 128
+/* What Kafka's format adds at most, as librdkafka reckons it: to a record (six varints and a byte), to a header (two). */
+#define RECORD_FRAMING_BYTES 36
 #define HEADER_FRAMING_BYTES 10
 
 /* A piece of a compiled template: literal text, or the cell of a column. */

@@ -203,8 +203,7 @@ static const struct kafka_row kafka_rows[] = {
 	ROW(86, GROUP_SUBSCRIBED_TO_TOPIC, RETRY, NONE),
 	ROW(87, INVALID_RECORD, REJECT, ROW),
 	ROW(88, UNSTABLE_OFFSET_COMMIT, RETRY, NONE),
-	ROW(89, THROTTLING_QUOTA_EXCEEDED, RETRY,
-	    CLUSTER), /* our quota there: slower for all rows, at no row's cost */
+	ROW(89, THROTTLING_QUOTA_EXCEEDED, RETRY, NONE), /* the library does not retry it: our own backoff does */
 	ROW(90, PRODUCER_FENCED, RETRY, PRODUCER),
 	ROW(91, RESOURCE_NOT_FOUND, RETRY, NONE),
 	ROW(92, DUPLICATE_RESOURCE, RETRY, NONE),

@@ -30,19 +30,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Reports handled in one turn of the loop, so that others have theirs. It counts messages: one event of the library carries
- * up to 10 000. */
-#ifndef KAFKA_REPORTS_A_TURN
-#define KAFKA_REPORTS_A_TURN 500
-#endif
+/* Reports handled in one turn of the loop, so that others have theirs; more cost no less. It counts messages: one event of
+ * the library carries up to 10 000. */
+#define REPORTS_A_TURN 100
 
 /* Time is counted in ticks of the loop. They stand still while the process is stopped or the host suspended, as the
  * library's threads do, so that nothing looks overdue afterwards that had no time to run. */
 #define TICK_SECONDS 1.0
-#define OVERDUE_TICKS 4	 /* beyond message_timeout; the library looks for what has timed out once a second */
-#define REPORT_TICKS 2	 /* what a fatal producer has in flight may still be acknowledged for so long */
-#define GIVE_UP_TICKS 10 /* a condemned producer is destroyed after so long, reports or not */
-#define PAUSE_TICKS 5	 /* between producers when the last one has delivered nothing */
+#define OVERDUE_TICKS 4 /* beyond message_timeout; the library looks for what has timed out once a second */
+#define REPORT_TICKS 2	/* what a fatal producer has in flight may still be acknowledged for so long */
+#define GIVE_UP_TICKS 5 /* a condemned producer is destroyed after so long, reports or not */
+#define PAUSE_TICKS 5	/* between producers when the last one has delivered nothing */
 
 /* kafka_free waits for the reports of what it purges, at most so long. */
 #define FREE_ROUNDS 20
@@ -300,7 +298,7 @@ static void retire(struct kafka *kafka)
 	const struct kafka_answer lost = kafkaanswer_of_loss();
 	struct list_node *node;
 
-	while (serve_queue(kafka, KAFKA_REPORTS_A_TURN, 0))
+	while (serve_queue(kafka, REPORTS_A_TURN, 0))
 		;
 	kafkaproducer_free(kafka->producer);
 	kafka->producer = NULL;
@@ -325,7 +323,7 @@ static void serve(struct kafka *kafka)
 
 	if (kafka->producer != NULL) {
 		condemn_if_fatal(kafka);
-		more = serve_queue(kafka, KAFKA_REPORTS_A_TURN, 0);
+		more = serve_queue(kafka, REPORTS_A_TURN, 0);
 	}
 	if (condemned_is_over(kafka))
 		retire(kafka);

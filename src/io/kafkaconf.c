@@ -57,7 +57,8 @@ static bool set(rd_kafka_conf_t *conf, const char *name, const char *value, stru
 
 	if (rd_kafka_conf_set(conf, name, value, why, sizeof(why)) == RD_KAFKA_CONF_OK)
 		return true;
-	/* The library's text repeats the value. */
+	why[strcspn(why, "\n")] = '\0'; /* some of its texts end a line */
+	/* They repeat the value. */
 	return secret_is_property(name) ? err_set(err, "%s: the library refuses the value", name)
 					: err_set(err, "%s", why);
 }
