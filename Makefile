@@ -148,8 +148,14 @@ check-e2e: all kafka-jars
 kafka-jars:
 	@cd tests && $(PYTHON) -B -m rig.kafka
 
+# ---- the statements of core/sql on a real server, against everybody who may write to the table at once
+RACE := $(BUILD)/tests/race/race
+
+$(RACE): $(call objects,tests/race) $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lpthread
+
 .PHONY: check-race
-check-race:
+check-race: $(RACE)
 	@$(PYTEST) race $(PYTEST_ARGS)
 
 # ---- all of them

@@ -54,16 +54,16 @@ enum sql_param {
  * The first six are the tail: the same in each row, and there even when no row was claimed (then SQL_C_ID is NULL).
  * Template columns follow behind the last, in the order of struct sql_templates. */
 enum sql_claim_column {
-	SQL_C_CANDIDATES,   /* int8; 0 for a suspect claim */
-	SQL_C_PARKED,	    /* int8 */
-	SQL_C_PULLED,	    /* int8 */
-	SQL_C_FREE,	    /* int8: rows found free, of keys or without */
-	SQL_C_LAST_DUE,	    /* timestamptz: position of the last candidate (NULL when there was none) */
-	SQL_C_LAST_ID,	    /* text */
-	SQL_C_ID,	    /* text */
-	SQL_C_ORDER,	    /* text; NULL when it is the id */
-	SQL_C_KEY,	    /* text or NULL */
-	SQL_C_ATTEMPTS,	    /* int4, this claim counted */
+	SQL_C_CANDIDATES, /* int8: due rows found; as many as the limit: there may be more. 0 for a suspect claim */
+	SQL_C_PARKED,	  /* int8 */
+	SQL_C_PULLED,	  /* int8 */
+	SQL_C_FREE,	  /* int8: rows found free, of keys or without */
+	SQL_C_LAST_DUE,	  /* timestamptz: position of the last one whose bytes were in the bound; NULL: none */
+	SQL_C_LAST_ID,	  /* text */
+	SQL_C_ID,	  /* text */
+	SQL_C_ORDER,	  /* text; NULL when it is the id */
+	SQL_C_KEY,	  /* text or NULL */
+	SQL_C_ATTEMPTS,	  /* int4, this claim counted */
 	SQL_C_MAX_ATTEMPTS, /* int4: the row's own limit or the setting */
 	SQL_C_LEASE,	    /* timestamptz, to be sent back as received */
 	SQL_C_TAKEN,	 /* int4: 0 was pending, 1 expired lease of the same owner, 2 of another or unknown owner */

@@ -88,13 +88,14 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "  UPDATE {table} o SET {available_at} = w.until, {status} = {pending}{and_unleased}{and_updated}\n"
 	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING 1),"},
 	/* Open rows of a key that are due, but later than its candidates (due order need not be id order): the scan would meet
-	 * only followers for ever. They are drawn forward for the next claim. */
+	 * only followers for ever. They are drawn forward for the next claim. Heads whose lease has ended too: where the lease
+	 * stands in available_at they are behind all followers that were never claimed. */
 	{KEYED, 0,
 	 "late AS MATERIALIZED (\n"
 	 "  SELECT {b.r} AS r, {pulled_due} AS due\n"
 	 "    FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN {table} b ON {b.r} = u.r\n"
 	 "   WHERE r.free < r.n AND u.r <> ALL (r.rs)\n"
-	 "     AND {b.status} = {pending} AND {b.due} > r.due AND {b.due} <= now()\n"
+	 "     AND ({b.status} = {pending} OR ({b.expired})) AND {b.due} > r.due AND {b.due} <= now()\n"
 	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),\n"
 	 "pulled AS (\n"
 	 "  UPDATE {table} o SET {available_at} = l.due{and_updated} FROM late l WHERE {o.r} = l.r RETURNING 1)"},
@@ -105,7 +106,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "       CASE WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 2) THEN 2\n"
 	 "            WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,\n"
 	 "       {claimed_rest}\n"
-	 "  FROM (SELECT (SELECT count(*) FROM candidate) AS candidates,"},
+	 "  FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,"},
 	{KEYED, 0,
 	 "               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,"},
 	{0, KEYED,

@@ -94,28 +94,77 @@ char *server_text(PGconn *conn, const char *format, ...)
 
 /* ---- the relay's statements ---- */
 
-PGresult *server_execute(PGconn *conn, const struct sql_statement *statement, const char *text,
-			 const struct server_values *values)
+#define PIN \
+	"SELECT set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
+#define NO_PIN "SELECT set_config('jit', 'off', true)"
+#define STATEMENT_INDEX 2 /* behind BEGIN and the settings */
+
+static void send_plain(PGconn *conn, const char *text)
+{
+	if (PQsendQueryParams(conn, text, 0, NULL, NULL, NULL, NULL, 1) != 1)
+		server_die("%s", PQerrorMessage(conn));
+}
+
+void server_send(PGconn *conn, const struct sql_statement *statement, const char *text,
+		 const struct server_values *values)
 {
 	const char *bytes[SQL_PARAMS];
 	int lengths[SQL_PARAMS], formats[SQL_PARAMS], i;
-	PGresult *result;
 
 	for (i = 0; i < statement->n_params; i++) {
 		bytes[i] = values->values[statement->params[i]].bytes;
 		lengths[i] = (int)values->values[statement->params[i]].len;
 		formats[i] = 1;
 	}
-	PQclear(query(conn, "BEGIN ISOLATION LEVEL READ COMMITTED"));
-	PQclear(query(
-		conn,
-		statement->pin_plan
-			? "SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
-			: "SET LOCAL jit = off"));
-	result = PQexecParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, bytes,
-			      lengths, formats, 1);
-	PQclear(query(conn, PQresultStatus(result) == PGRES_TUPLES_OK ? "COMMIT" : "ROLLBACK"));
-	return result;
+	if (PQenterPipelineMode(conn) != 1)
+		server_die("%s", PQerrorMessage(conn));
+	send_plain(conn, "BEGIN ISOLATION LEVEL READ COMMITTED");
+	send_plain(conn, statement->pin_plan ? PIN : NO_PIN);
+	if (PQsendQueryParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, bytes,
+			      lengths, formats, 1) != 1)
+		server_die("%s", PQerrorMessage(conn));
+	send_plain(conn, "COMMIT");
+	if (PQpipelineSync(conn) != 1)
+		server_die("%s", PQerrorMessage(conn));
+}
+
+/* The statement's own result, or the first error before the Sync. */
+PGresult *server_finish(PGconn *conn)
+{
+	PGresult *result, *kept = NULL;
+	int index = 0;
+
+	for (;;) {
+		result = PQgetResult(conn);
+		if (result == NULL && PQstatus(conn) == CONNECTION_BAD)
+			server_die("%s", PQerrorMessage(conn));
+		if (result == NULL) {
+			index++;
+			continue;
+		}
+		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+			break;
+		if ((index == STATEMENT_INDEX || PQresultStatus(result) == PGRES_FATAL_ERROR) &&
+		    (kept == NULL || PQresultStatus(kept) == PGRES_TUPLES_OK)) {
+			PQclear(kept);
+			kept = result;
+		} else {
+			PQclear(result);
+		}
+	}
+	PQclear(result);
+	if (PQexitPipelineMode(conn) != 1)
+		server_die("%s", PQerrorMessage(conn));
+	if (PQtransactionStatus(conn) != PQTRANS_IDLE)
+		PQclear(query(conn, "ROLLBACK"));
+	return kept;
+}
+
+PGresult *server_execute(PGconn *conn, const struct sql_statement *statement, const char *text,
+			 const struct server_values *values)
+{
+	server_send(conn, statement, text, values);
+	return server_finish(conn);
 }
 
 struct slice server_cell(const PGresult *result, int row, int column)

@@ -31,8 +31,11 @@ char *server_text(PGconn *conn, const char *format, ...) __attribute__((format(p
 /* Asks the catalog; all of it lives as long as the process. NULL: no such table. */
 struct sql_table_facts *server_inspect(PGconn *conn, const struct config_source *source);
 
-/* A statement in a transaction of its own, as the relay sends it. An error's result is returned too, rolled back. text
- * replaces the statement's own when not NULL. */
+/* A statement in a transaction of its own, in one pipeline, as the relay sends it. text replaces the statement's own when
+ * not NULL. server_finish waits for the commit; an error's result is returned too, rolled back. */
+void server_send(PGconn *conn, const struct sql_statement *statement, const char *text,
+		 const struct server_values *values);
+PGresult *server_finish(PGconn *conn);
 PGresult *server_execute(PGconn *conn, const struct sql_statement *statement, const char *text,
 			 const struct server_values *values);
 
