@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "core/pgarray.h"
+#include "io/pgconn.h"
 
 #include <dirent.h>
 #include <netinet/in.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static int open_files(void)
@@ -547,6 +549,28 @@ START_TEST(test_F057b_no_answer_at_all)
 }
 END_TEST
 
+/* The process was suspended past the deadline: what had come in time counts. */
+START_TEST(test_answer_is_read_before_its_deadline_is_looked_at)
+{
+	struct config_postgres config = pgrig_config(pgrig_dsn("application_name=suspended"));
+	struct sql_statement statement = {.text = "SELECT 1"};
+	struct timespec longer = {.tv_sec = 5, .tv_nsec = 300000000};
+	struct answer answer;
+	struct dbpool *pool;
+
+	config.statement_timeout_us = 100000;
+	pool = dbpool_new(loop, &config);
+	ck_assert(pgrig_run_until(pgrig_pool_free, pool, 10));
+	pgrig_submit(pool, &statement, NULL, &answer);
+	nanosleep(&longer, NULL);
+	ck_assert(pgrig_run_until(pgrig_answered, &answer, 1));
+	ck_assert_int_eq(answer.verdict, VERDICT_OK);
+	db_result_free(answer.result);
+	ck_assert_int_eq(dbpool_losses(pool), 0);
+	dbpool_free(pool);
+}
+END_TEST
+
 /* (d) the peer accepts and says nothing; of two hosts the second is reached although the first never answers. */
 START_TEST(test_F057d_silent_peer_while_connecting)
 {
@@ -603,6 +627,48 @@ START_TEST(test_F063_closed_socket_does_not_spin)
 	ck_assert(strstr(dbpool_reason(pool), "Connection refused") != NULL);
 	ck_assert_int_eq(pgrig_logged("event=postgres_down"), 2); /* the loss, and one refusal of many */
 	dbpool_free(pool);
+}
+END_TEST
+
+static void on_nothing(void *context)
+{
+	(void)context;
+}
+
+static void on_lost(void *context, const char *reason, bool was_ready)
+{
+	struct pgconn *conn = context;
+
+	(void)reason;
+	ck_assert(was_ready);
+	ck_assert(conn->pg == NULL);
+	ck_assert(!ev_is_active(&conn->io));
+}
+
+static bool is_ready(void *conn)
+{
+	return ((struct pgconn *)conn)->state == PGCONN_READY;
+}
+
+static bool is_down(void *conn)
+{
+	return ((struct pgconn *)conn)->state == PGCONN_DOWN;
+}
+
+START_TEST(test_F063_watcher_goes_with_its_socket)
+{
+	static const struct pgconn_events events = {on_nothing, on_nothing, on_lost};
+	struct config_postgres config = pgrig_config(pgrig_dsn("application_name=watcher"));
+	struct pgconn conn;
+
+	pgconn_start(&conn, loop, &config, &events, &conn);
+	ck_assert(pgrig_run_until(is_ready, &conn, 10));
+	ck_assert(ev_is_active(&conn.io));
+	pgrig_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'watcher'");
+	ck_assert(pgrig_run_until(is_down, &conn, 5));
+	ck_assert(pgrig_run_until(is_ready, &conn, 10));
+	pgconn_stop(&conn);
+	ck_assert(!ev_is_active(&conn.io));
 }
 END_TEST
 
@@ -709,8 +775,10 @@ static void add_tests(TCase *tests)
 	tcase_add_test(tests, test_F061_neither_sessions_nor_descriptors_leak);
 	tcase_add_test(tests, test_F013_commit_whose_answer_never_comes);
 	tcase_add_test(tests, test_F057b_no_answer_at_all);
+	tcase_add_test(tests, test_answer_is_read_before_its_deadline_is_looked_at);
 	tcase_add_test(tests, test_F057d_silent_peer_while_connecting);
 	tcase_add_test(tests, test_F063_closed_socket_does_not_spin);
+	tcase_add_test(tests, test_F063_watcher_goes_with_its_socket);
 	tcase_add_test(tests, test_password_file_is_read_on_each_connect);
 	tcase_add_loop_test(tests, test_F088_no_secret_in_reasons, 0, sizeof(secret_dsns) / sizeof(secret_dsns[0]));
 }
