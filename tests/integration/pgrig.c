@@ -162,6 +162,24 @@ int pgrig_logged(const char *text)
 	return count;
 }
 
+struct dbpool *pgrig_pool(const char *dsn)
+{
+	struct config_postgres config = pgrig_config(dsn);
+
+	return dbpool_new(loop, &config);
+}
+
+/* So many times was a connection made. */
+static bool connected(void *times)
+{
+	return pgrig_logged("to=ready") >= *(int *)times;
+}
+
+void pgrig_wait_connected(int times)
+{
+	ck_assert(pgrig_run_until(connected, &times, 15));
+}
+
 void pgrig_keep(void *context, struct db_answer *from)
 {
 	struct answer *answer = context;

@@ -34,6 +34,12 @@ bool pgrig_run_until(bool (*done)(void *), void *context, double seconds);
 /* How often text stands in the log so far. */
 int pgrig_logged(const char *text);
 
+/* A pool with pgrig_config. */
+struct dbpool *pgrig_pool(const char *dsn);
+
+/* Waits until so many connections were made since the start of the test. */
+void pgrig_wait_connected(int times);
+
 struct answer {
 	int count; /* must end as 1 */
 	int order; /* among all answers of the test */

@@ -9,9 +9,14 @@ from rig.process import Process
 
 BUILD = pathlib.Path(os.environ.get("BUILD", pathlib.Path(__file__).parents[2] / "build"))
 
-# Program and test case of its own (as Check's CK_RUN_CASE), side by side since they mostly wait. test_db crashes its server.
-PROGRAMS = [("test_db", "db", True), ("test_pgblocking", "pgblocking", False), ("test_listener", "listener", False),
-            ("test_listener", "patience", False)]
+# Program, its test case (Check's CK_RUN_CASE), and whether it crashes its server. Side by side, for they mostly wait.
+PROGRAMS = [
+    ("test_dbloss", "dbloss", True),
+    ("test_db", "db", False),
+    ("test_pgblocking", "pgblocking", False),
+    ("test_listener", "listener", False),
+    ("test_listener", "patience", False),
+]
 
 
 @pytest.fixture(scope="module")
