@@ -114,7 +114,7 @@ HTTPSERVER := $(BUILD)/tests/rig/httpserver
 $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call objects,src/base)
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
-# ---- integration tests in C: io/db and io/listener on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
+# ---- integration tests in C: io/db, io/listener and cli/pgblocking on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
 IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
 INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
 
