@@ -152,8 +152,8 @@ static void on_error(struct kafka *kafka, rd_kafka_event_t *event)
 	rd_kafka_resp_err_t code = rd_kafka_event_error(event);
 	const char *name = rd_kafka_err2name(code), *text = rd_kafka_event_error_string(event);
 
-	if (code == RD_KAFKA_RESP_ERR__FATAL)
-		return; /* serve() has seen it */
+	if (rd_kafka_event_error_is_fatal(event))
+		return; /* serve() has seen it already */
 	LOG_LIMITED(LOG_WARN, "kafka_error", name, log_str("error", name), log_str("message", text));
 	if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
 		err_set(&kafka->last_error, "%s: %s", name, text);
@@ -288,6 +288,7 @@ static void create(struct kafka *kafka)
 		return;
 	}
 	kafka->has_id = kafka->delivered = kafka->useful = false;
+	err_set(&kafka->last_error, "%s", "");
 	kafka->state = PRODUCER_RUNNING;
 	ev_idle_start(kafka->loop, &kafka->again);
 }

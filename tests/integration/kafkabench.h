@@ -23,6 +23,8 @@ struct bench {
 	struct config_kafka config;
 	struct config_property properties[8];
 	struct kafka *kafka;
+	rd_kafka_t *consumers[4]; /* of bench_consume */
+	size_t n_consumers;
 };
 
 /* A message handed over, and what became of it. The value is freed by the answer: under an address checker, a library that
@@ -72,7 +74,7 @@ void bench_check_answer(const struct letter *letter, enum verdict verdict, enum 
 void bench_check_all(const struct letter *letters, size_t n, enum verdict verdict, enum fault fault,
 		     bool possibly_written);
 
-/* Reads `n` records of a topic from its beginning; destroy each. Fails when they do not come. */
+/* Reads `n` records of a topic from its beginning; destroy each before bench_close. Fails when they do not come. */
 void bench_consume(struct bench *bench, const char *topic, rd_kafka_message_t **records, size_t n);
 
 /* How many records were ever written to a topic. */
