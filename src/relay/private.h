@@ -135,6 +135,7 @@ struct source {
 	struct row *ids;    /* newest row of each id */
 	struct keys keys;
 	struct topic *topics;
+	size_t topics_limit; /* beyond it the idle ones are forgotten */
 	struct breaker cluster;
 	struct backoff_random random;
 

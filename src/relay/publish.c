@@ -27,14 +27,19 @@ void publish_free_topics(struct source *source)
 		free_topic(source, topic);
 }
 
-/* Rows may name any number of topics: those that nothing depends on are forgotten beyond a limit. */
+/* Rows may name any number of topics: those that nothing depends on are forgotten beyond a limit. Also an open breaker whose
+ * time has passed: the next row of that topic is let through anyway. The limit rises with what has to stay, so that not
+ * each new topic costs a walk over all. */
 static void forget_idle_topics(struct source *source)
 {
 	struct topic *topic, *next;
+	size_t left;
 
 	HASH_ITER (hh, source->topics, topic, next)
-		if (topic->rows == 0 && topic->breaker.state == BREAKER_CLOSED)
+		if (topic->rows == 0 && breaker_would_pass(&topic->breaker, source->now_us))
 			free_topic(source, topic);
+	left = HASH_COUNT(source->topics);
+	source->topics_limit = left > TOPICS_MAX / 2 ? 2 * left : TOPICS_MAX;
 }
 
 static struct topic *find_topic(struct source *source, const char *name)
@@ -45,7 +50,7 @@ static struct topic *find_topic(struct source *source, const char *name)
 	HASH_FIND(hh, source->topics, name, len, topic);
 	if (topic != NULL)
 		return topic;
-	if (HASH_COUNT(source->topics) >= TOPICS_MAX)
+	if (HASH_COUNT(source->topics) >= source->topics_limit)
 		forget_idle_topics(source);
 	topic = mem_new(1, sizeof(*topic) + len + 1);
 	memcpy(topic->name, name, len);

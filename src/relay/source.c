@@ -101,6 +101,7 @@ struct source *source_new(const struct config_source *config, const struct sourc
 	source->settle_limit = SETTLE_ALL;
 	source->pool_losses = dbpool_losses(env->pool);
 	source->stale_at_us = INT64_MAX;
+	source->topics_limit = TOPICS_MAX;
 	claim_name_owner(source);
 	init_jobs(source);
 	init_stats(source);
