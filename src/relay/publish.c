@@ -149,13 +149,14 @@ static int64_t topic_pause(struct source *source, const struct topic *topic)
 
 static void refuse(struct row *row, const struct kafka_answer *refusal)
 {
-	struct row_answer *answer = &row->answer;
-
-	answer->verdict = refusal->verdict;
-	answer->fault = refusal->fault;
-	answer->name = refusal->name;
-	mem_free(answer->text);
-	answer->text = mem_copy_string(refusal->text);
+	/* Nothing may be left of the answer that condemned it, if it was. */
+	mem_free(row->answer.text);
+	row->answer = (struct row_answer){
+		.verdict = refusal->verdict,
+		.fault = refusal->fault,
+		.name = refusal->name,
+		.text = mem_copy_string(refusal->text),
+	};
 }
 
 static void conclude(struct row *row, bool refused);
