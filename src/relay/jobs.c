@@ -348,7 +348,10 @@ static int64_t start_inspecting(struct source *source)
 		return SCHED_NEVER;
 	if (source->inspect_due_us > source->now_us)
 		return source->inspect_due_us;
-	return start_inspect(source) ? SCHED_NEVER : source->now_us + 10 * MS;
+	/* A connection that becomes free wakes it. */
+	if (dbpool_free_slot(source->env.pool) && !start_inspect(source))
+		return source->now_us + 10 * MS;
+	return SCHED_NEVER;
 }
 
 int64_t jobs_start(struct source *source)

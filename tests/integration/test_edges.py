@@ -1,4 +1,6 @@
 """What happens at the edges: refused settles, retries behind a long poll, a breaker that nothing closes."""
+import time
+
 from rig.wait import stays, wait_until
 
 ONE_A_REQUEST = {"kafka": {"properties": {"batch.num.messages": "1"}}}
@@ -43,3 +45,21 @@ def test_readiness_comes_back_when_there_is_nothing_to_try(mock_outbox, mock):
     mock_outbox.database.execute("DELETE FROM event_outbox WHERE id = %s", (number,))
     wait_until(lambda: not relay.ready(), 10, "unready while messages time out")
     wait_until(relay.ready, 20, lambda: relay.get("/readyz"))
+
+
+def test_F063_waiting_for_a_server_that_is_away_costs_nothing(mock_outbox, cluster):
+    relay = mock_outbox.relay()
+    cluster.stop()
+    relay.start(ready=False)
+    relay.wait_event("started")
+
+    def switches():
+        status = open(f"/proc/{relay.pid}/status").read().splitlines()
+        return sum(int(line.split()[1]) for line in status if line.startswith("voluntary_ctxt_switches"))
+
+    time.sleep(1)
+    before = switches()
+    time.sleep(3)
+    assert switches() - before < 90
+    cluster.start()
+    relay.wait_ready()
