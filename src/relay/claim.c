@@ -65,8 +65,11 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 	if (!jobs_submit(source, job, sql_statement(source->sql, kind), values))
 		return false;
 	claim->number++;
-	claim->woken = false;
 	claim->sent_far = kind == SQL_CLAIM_FAR;
+	claim->settled = claim->settled && claim->sent_far;
+	/* Whatever makes a claim due from now on has come after it was sent: its answer does not undo that. */
+	if (job == SCHED_CLAIM)
+		source->due_us[SCHED_CLAIM] = SCHED_NEVER;
 	return true;
 }
 
@@ -190,11 +193,12 @@ static void choose_due(struct source *source, const struct job *job, bool idle)
 {
 	int64_t *due = &source->due_us[SCHED_CLAIM], wait = source->config->poll_us;
 
-	if (!idle || source->claim.far || source->claim.woken)
+	if (!idle || source->claim.far || (source->claim.hindered && source->claim.settled))
 		wait = 0;
 	else if (job->sent_us <= source->claim.delayed_until_us && wait > DELAYED_POLL_US)
 		wait = DELAYED_POLL_US;
-	*due = source->now_us + wait;
+	if (source->now_us + wait < *due)
+		*due = source->now_us + wait;
 }
 
 static void enter_rows(struct source *source, struct job *job)
@@ -228,7 +232,8 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 		source->suspect_held = claimed > 0;
 		source->due_us[SCHED_SUSPECT] = idle ? SCHED_NEVER : source->now_us;
 	} else {
-		source->claim.hindered = tail_number(result, SQL_C_CANDIDATES) > claimed;
+		source->claim.hindered = (source->claim.sent_far && source->claim.hindered) ||
+					 tail_number(result, SQL_C_CANDIDATES) > claimed;
 		choose_start(source, result, idle);
 		choose_due(source, job, idle);
 	}

@@ -250,6 +250,7 @@ static void settle_done(struct source *source, const struct db_result *result)
 		remove_row(row);
 	}
 	/* What these rows held back may be free now. */
+	source->claim.settled = true;
 	if (source->claim.hindered)
 		source->due_us[SCHED_CLAIM] = source->now_us;
 	source->settle_limit = source->settle_limit > SETTLE_ALL / 2 ? SETTLE_ALL : source->settle_limit * 2;

@@ -94,8 +94,8 @@ struct claim_position {
 	bool limit_one;		  /* the last claim was refused for some row's data */
 	int limit;		  /* of the claim under way */
 	bool sent_far;		  /* the claim under way is a far one */
-	bool woken;		  /* NOTIFY came while it was under way */
-	bool hindered;		  /* the last claim met rows it could not take */
+	bool hindered;		  /* the last claim, or the walk it belongs to, met rows it could not take */
+	bool settled;		  /* outcomes were written meanwhile */
 	int64_t delayed_until_us; /* rows that were put back with a delay are due until then */
 	uint64_t number;	  /* counts claims; the one under way */
 	bool rename;		  /* the next claim goes under another owner's name */

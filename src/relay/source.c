@@ -271,8 +271,6 @@ int64_t source_step(struct source *source, int64_t now_us)
 void source_wake(struct source *source)
 {
 	source->due_us[SCHED_CLAIM] = source->now_us;
-	/* The claim under way may have taken its snapshot before the rows came. */
-	source->claim.woken = true;
 }
 
 void source_drain(struct source *source)

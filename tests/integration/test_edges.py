@@ -63,3 +63,13 @@ def test_F063_waiting_for_a_server_that_is_away_costs_nothing(mock_outbox, clust
     assert switches() - before < 90
     cluster.start()
     relay.wait_ready()
+
+
+def test_little_memory_does_not_wait_for_a_long_poll(mock_outbox, mock):
+    """Claims meet rows of keys that are in memory, and settles free them: neither may miss the other."""
+    mock_outbox.relay({"poll": "30s", "batch": 1, "max_in_flight": 2, "on_failed": "continue"}).start()
+    mock_outbox.fill(300, keys=7)
+    for code in ("INVALID_RECORD", "INVALID_REQUEST", "TOPIC_AUTHORIZATION_FAILED", "INVALID_REQUEST"):
+        mock.fail("Produce", code, 2)
+        time.sleep(.15)
+    wait_until(lambda: mock_outbox.states().get("SENT", 0) >= 298, 29, mock_outbox.states)
