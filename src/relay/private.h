@@ -43,6 +43,7 @@
 #define COUNT_STALE_US (30 * SECOND) /* gauges whose next count is so late are not shown */
 #define SWEEP_EVERY_US (60 * SECOND)
 #define LEASES_EVERY_US (1 * SECOND) /* less than the settle margin */
+#define DEFERRED_A_SECOND 2000	     /* rows of a topic with a fault that come back */
 #define SETTLE_ALL SIZE_MAX
 /* While rows that it has put back wait for their time, a source looks as often as this, however long its poll. */
 #define DELAYED_POLL_US (1 * SECOND)
@@ -73,7 +74,8 @@ struct topic {
 	size_t rows;	       /* that point here */
 	uint64_t publications; /* so far */
 	size_t trials; /* condemned rows that wait to be tried alone, or are; while there are any the topic is held */
-	char *error;   /* why the breaker opened */
+	int64_t deferred; /* rows put off untried since the breaker opened the last time */
+	char *error;	  /* why it did */
 	struct metric_series *delivered;
 	char name[];
 };

@@ -147,6 +147,15 @@ static int64_t topic_pause(struct source *source, const struct topic *topic)
 	return pause + (int64_t)((double)pause * 0.1 * backoff_uniform(&source->random));
 }
 
+/* The same for a row that need not even be tried, and spread so that a million of them do not come back together: they are
+ * claimed again at this rate, and whoever shares the table with them is hardly slowed. */
+static int64_t topic_deferral(struct source *source, struct topic *topic)
+{
+	int64_t wait = topic_pause(source, topic) + topic->deferred++ * (SECOND / DEFERRED_A_SECOND);
+
+	return wait < PARK_MAX_US ? wait : PARK_MAX_US;
+}
+
 static void refuse(struct row *row, const struct kafka_answer *refusal)
 {
 	/* Nothing may be left of the answer that condemned it, if it was. */
@@ -205,7 +214,7 @@ static bool publish_row(struct row *row)
 	}
 	if (!breaker_pass(&row->topic->breaker, source->now_us)) {
 		count_backpressure(source, "topic");
-		outcome_set(row, OUTCOME_RELEASED, topic_pause(source, row->topic), row->topic->error);
+		outcome_set(row, OUTCOME_RELEASED, topic_deferral(source, row->topic), row->topic->error);
 		return true;
 	}
 	if (!breaker_pass(&source->cluster, source->now_us)) {
@@ -364,7 +373,8 @@ static void topic_fault(struct row *row)
 	buf_print(&error, "%s: %s", row->answer.name, row->answer.text);
 	mem_free(topic->error);
 	topic->error = buf_take(&error);
-	breaker_failure(&topic->breaker, source->now_us, &source->random);
+	if (breaker_failure(&topic->breaker, source->now_us, &source->random))
+		topic->deferred = 0;
 	count_error(source, METRIC_RETRIES, row->answer.name);
 	log_row(row, LOG_ERROR, "topic_refused", row->answer.name, row->answer.text);
 	outcome_set(row, OUTCOME_RELEASED, topic_pause(source, topic), topic->error);
