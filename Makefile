@@ -130,6 +130,11 @@ $(KAFKA_TESTS): $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/te
 		$(BUILD)/tests/integration/kafkabench.o $(BUILD)/tests/unit/main.o $(IO_KAFKA) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs rdkafka) -lev
 
+# The statements of core/sql, without io/db
+$(addprefix $(BUILD)/tests/integration/,test_sql_server test_sql_plans): %: %.o $(BUILD)/tests/integration/sqlbench.o \
+		$(BUILD)/tests/race/server.o $(BUILD)/tests/unit/main.o $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lpthread
+
 # A library that loses messages
 $(BUILD)/tests/integration/test_kafka: override LDFLAGS += -Wl,--wrap=rd_kafka_produceva
 

@@ -1,4 +1,4 @@
-"""The C programs beside this file: io/db, io/listener and cli/pgblocking on a real PostgreSQL."""
+"""The C programs beside this file: io/db, io/listener, cli/pgblocking and core/sql on a real PostgreSQL."""
 import os
 import pathlib
 
@@ -16,6 +16,8 @@ PROGRAMS = [
     ("test_pgblocking", "pgblocking", False),
     ("test_listener", "listener", False),
     ("test_listener", "patience", False),
+    ("test_sql_server", "sql_server", False),
+    ("test_sql_plans", "sql_plans", False),
 ]
 
 

@@ -59,20 +59,6 @@ struct worker {
 	struct pgarray hot_keys, hot_held, arrays[7];
 };
 
-static void put4(char *at, int32_t value)
-{
-	at[0] = (char)(value >> 24);
-	at[1] = (char)(value >> 16);
-	at[2] = (char)(value >> 8);
-	at[3] = (char)value;
-}
-
-static void put8(char *at, int64_t value)
-{
-	put4(at, (int32_t)(value >> 32));
-	put4(at + 4, (int32_t)value);
-}
-
 /* ---- memory ---- */
 
 static struct held *find_held(struct worker *worker, int64_t id)
@@ -194,24 +180,18 @@ static char *with_pause(struct worker *worker, const char *text)
 static void send_claim(struct worker *worker, enum sql_kind kind)
 {
 	struct race_world *world = worker->world;
-	char max[4], limit[4], share[4], bytes[8], lease[16] = {0}, park[16] = {0}, *text = NULL;
+	char max[4], limit[4], share[4], bytes[8], lease[16], park[16], *text = NULL;
 	struct server_values values = {0};
 	int room = MAX_HELD - count_stage(worker, STAGE_WAITING) - count_stage(worker, STAGE_OUTCOME);
 
-	put4(max, RACE_MAX_ATTEMPTS);
 	worker->limit = room < RACE_BATCH ? room : RACE_BATCH;
-	put4(limit, (int32_t)worker->limit);
-	put4(share, RACE_SHARE);
 	worker->max_bytes = 200 + race_below(&worker->random, 8000);
-	put8(bytes, worker->max_bytes);
-	put8(lease, RACE_LEASE_US);
-	put8(park, RACE_PARK_US);
-	values.values[SQL_P_MAX_ATTEMPTS] = (struct slice){max, 4};
-	values.values[SQL_P_LIMIT] = (struct slice){limit, 4};
-	values.values[SQL_P_SHARE] = (struct slice){share, 4};
-	values.values[SQL_P_MAX_BYTES] = (struct slice){bytes, 8};
-	values.values[SQL_P_LEASE] = (struct slice){lease, 16};
-	values.values[SQL_P_PARK_MAX] = (struct slice){park, 16};
+	values.values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(max, RACE_MAX_ATTEMPTS);
+	values.values[SQL_P_LIMIT] = pg_put_int4(limit, (int32_t)worker->limit);
+	values.values[SQL_P_SHARE] = pg_put_int4(share, RACE_SHARE);
+	values.values[SQL_P_MAX_BYTES] = pg_put_int8(bytes, worker->max_bytes);
+	values.values[SQL_P_LEASE] = pg_put_interval_us(lease, RACE_LEASE_US);
+	values.values[SQL_P_PARK_MAX] = pg_put_interval_us(park, RACE_PARK_US);
 	values.values[SQL_P_OWNER] = slice_of(worker->owner);
 	values.values[SQL_P_FAR_DUE] = (struct slice){worker->far_due, 8};
 	values.values[SQL_P_FAR_ID] = slice_of(worker->far_id);
@@ -614,8 +594,7 @@ static int64_t housekeeping(struct worker *worker, enum sql_kind kind)
 	PGresult *result;
 	int row;
 
-	put4(max, RACE_MAX_ATTEMPTS);
-	values.values[SQL_P_MAX_ATTEMPTS] = (struct slice){max, 4};
+	values.values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(max, RACE_MAX_ATTEMPTS);
 	if (kind == SQL_SWEEP && race_chance(&worker->random, 0.5))
 		text = with_pause(worker, world->texts[kind]);
 	result = server_execute(worker->settles, sql_statement(world->sql, kind),

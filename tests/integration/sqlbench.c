@@ -1,0 +1,173 @@
+#include "sqlbench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+PGconn *sqlbench_connect(void)
+{
+	const char *dsn = getenv("OUTBOXD_TEST_DSN");
+
+	ck_assert_msg(dsn != NULL, "OUTBOXD_TEST_DSN names no server");
+	return server_connect(dsn, "test_sql_server");
+}
+
+/* The table is there; finds out about it and builds its statements. */
+struct sqlbench sqlbench_open(struct config_source source)
+{
+	struct sqlbench bench = {.conn = sqlbench_connect(),
+				 .source = source,
+				 .owner = "me",
+				 .limit = 100,
+				 .max_attempts = 10,
+				 .share = 1000,
+				 .max_bytes = 1 << 20,
+				 .lease_us = 60000000};
+	struct err err;
+
+	bench.sql = sql_new(&source, server_inspect(bench.conn, &source), NULL, &err);
+	ck_assert_msg(bench.sql != NULL, "%s", err.text);
+	return bench;
+}
+
+void sqlbench_run(const char *sql)
+{
+	PGconn *conn = sqlbench_connect();
+
+	server_run(conn, "SET client_min_messages = warning");
+	server_run(conn, "%s", sql);
+	PQfinish(conn);
+}
+
+/* The table of the source, new and empty, as `schema` prints it. */
+void sqlbench_make_table(const struct config_source *source)
+{
+	FILE *out = tmpfile();
+	char text[20000];
+	struct buf drop = {0};
+	size_t len;
+
+	ck_assert_ptr_nonnull(out);
+	buf_print(&drop, "DROP TABLE IF EXISTS %s CASCADE", source->table);
+	sqlbench_run(buf_text(&drop));
+	sql_print_schema(source, false, out);
+	rewind(out);
+	len = fread(text, 1, sizeof(text) - 1, out);
+	text[len] = '\0';
+	fclose(out);
+	sqlbench_run(text);
+	buf_free(&drop);
+}
+
+struct sqlbench sqlbench_standard(void)
+{
+	struct config_source source = server_source("event_outbox");
+
+	sqlbench_make_table(&source);
+	return sqlbench_open(source);
+}
+
+PGresult *sqlbench_execute(struct sqlbench *bench, enum sql_kind kind, const char *text,
+			   const struct server_values *outcomes)
+{
+	struct server_values values = {0};
+	struct pgarray empty_text = {0}, empty_int4 = {0};
+	struct pg_cells {
+		char max[4], limit[4], share[4], bytes[8], lease[16], park[16];
+	} cells;
+	PGresult *result;
+
+	if (outcomes != NULL)
+		values = *outcomes;
+	pgarray_begin(&empty_text, PGOID_TEXT);
+	pgarray_begin(&empty_int4, PGOID_INT4);
+	values.values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(cells.max, bench->max_attempts);
+	values.values[SQL_P_LIMIT] = pg_put_int4(cells.limit, bench->limit);
+	values.values[SQL_P_SHARE] = pg_put_int4(cells.share, bench->share);
+	values.values[SQL_P_MAX_BYTES] = pg_put_int8(cells.bytes, bench->max_bytes);
+	values.values[SQL_P_LEASE] = pg_put_interval_us(cells.lease, bench->lease_us);
+	values.values[SQL_P_PARK_MAX] = pg_put_interval_us(cells.park, 300000000);
+	values.values[SQL_P_OWNER] = slice_of(bench->owner);
+	values.values[SQL_P_HOT_KEYS] = pgarray_end(&empty_text);
+	values.values[SQL_P_HOT_HELD] = pgarray_end(&empty_int4);
+	values.values[SQL_P_FAR_DUE] = bench->far_due;
+	values.values[SQL_P_FAR_ID] = bench->far_id;
+	result = server_execute(bench->conn, sql_statement(bench->sql, kind), text, &values);
+	pgarray_free(&empty_text);
+	pgarray_free(&empty_int4);
+	return result;
+}
+
+/* The statement must succeed. */
+PGresult *sqlbench_ask(struct sqlbench *bench, enum sql_kind kind)
+{
+	PGresult *result = sqlbench_execute(bench, kind, NULL, NULL);
+
+	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
+	return result;
+}
+
+int sqlbench_claimed(const PGresult *result)
+{
+	return PQgetisnull(result, 0, SQL_C_ID) ? 0 : PQntuples(result);
+}
+
+/* Claims and forgets; the number of rows. */
+int sqlbench_claim(struct sqlbench *bench)
+{
+	PGresult *result = sqlbench_ask(bench, SQL_CLAIM);
+	int n = sqlbench_claimed(result);
+
+	PQclear(result);
+	return n;
+}
+
+int sqlbench_settle(struct sqlbench *bench, const PGresult *claim, struct sqlbench_outcome outcome)
+{
+	static const uint32_t oids[] = {PGOID_TEXT, PGOID_TIMESTAMPTZ, PGOID_TEXT, PGOID_INTERVAL,
+					PGOID_INT4, PGOID_TEXT,	       PGOID_TEXT};
+	struct pgarray arrays[7] = {0};
+	struct server_values values = {0};
+	PGresult *result;
+	int row, i, n;
+
+	for (i = 0; i < 7; i++)
+		pgarray_begin(&arrays[i], oids[i]);
+	for (row = 0; row < sqlbench_claimed(claim); row++) {
+		pgarray_add_bytes(&arrays[0], server_cell(claim, row, SQL_C_ID));
+		pgarray_add_bytes(&arrays[1], server_cell(claim, row, SQL_C_LEASE));
+		pgarray_add_bytes(&arrays[2], slice_of(bench->source.states[outcome.state]));
+		pgarray_add_interval_us(&arrays[3], outcome.delay_us);
+		pgarray_add_int4(&arrays[4], outcome.back);
+		pgarray_add_bytes(&arrays[5], slice_of(outcome.error));
+		pgarray_add_bytes(&arrays[6], slice_of(bench->owner));
+	}
+	for (i = 0; i < 7; i++)
+		values.values[SQL_P_IDS + i] = pgarray_end(&arrays[i]);
+	result = sqlbench_execute(bench, SQL_SETTLE, NULL, &values);
+	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
+	n = PQntuples(result);
+	PQclear(result);
+	for (i = 0; i < 7; i++)
+		pgarray_free(&arrays[i]);
+	return n;
+}
+
+struct config_source sqlbench_message_source(void)
+{
+	struct config_source source = server_source("agent_message");
+
+	source.preset = "message";
+	source.columns[COLUMN_KEY] = "task_id";
+	source.columns[COLUMN_AVAILABLE_AT] = source.columns[COLUMN_LEASE_UNTIL] = "next_retry_time";
+	source.columns[COLUMN_MAX_ATTEMPTS] = "max_retry";
+	source.columns[COLUMN_LEASE_OWNER] = source.columns[COLUMN_SETTLED_AT] = source.columns[COLUMN_HEADERS] =
+		NULL;
+	source.columns[COLUMN_EVENT_ID] = source.columns[COLUMN_TYPE] = NULL;
+	sqlbench_run(
+		"DROP TABLE IF EXISTS agent_message; CREATE TABLE agent_message (id bigserial PRIMARY KEY, task_id text, payload text, status text DEFAULT "
+		"'PENDING', attempts int, max_retry int, next_retry_time timestamptz, last_error text, created_at timestamptz DEFAULT now()); "
+		"CREATE INDEX agent_message_due ON agent_message (coalesce(next_retry_time, '-infinity'), id) WHERE status IN ('PENDING', 'SENDING'); "
+		"CREATE INDEX agent_message_key ON agent_message (task_id, id) WHERE status IN ('PENDING', 'SENDING') OR (status = 'FAILED' AND "
+		"(last_error LIKE 'skipped: %') IS NOT TRUE)");
+	return source;
+}

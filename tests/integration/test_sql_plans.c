@@ -1,0 +1,135 @@
+/* The plans of core/sql's statements: what they do not return must cost nothing, whatever the statistics say. */
+#include "../unit/unit.h"
+#include "sqlbench.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs the statement under EXPLAIN; it does what it does. */
+static char *explain(struct sqlbench *bench, enum sql_kind kind)
+{
+	struct buf text = {0}, plan = {0};
+	PGresult *result;
+	int row;
+
+	buf_print(&text, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) %s", sql_statement(bench->sql, kind)->text);
+	result = sqlbench_execute(bench, kind, buf_text(&text), NULL);
+	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
+	for (row = 0; row < PQntuples(result); row++)
+		buf_print(&plan, "%.*s\n", PQgetlength(result, row, 0), PQgetvalue(result, row, 0));
+	PQclear(result);
+	buf_free(&text);
+	return buf_take(&plan);
+}
+
+/* Pages the statement touched: the first line with buffers is that of the whole. */
+static long pages(const char *plan)
+{
+	const char *at = strstr(plan, "Buffers: shared");
+	const char *hit = at == NULL ? NULL : strstr(at, "hit="), *read = at == NULL ? NULL : strstr(at, "read=");
+	const char *end = at == NULL ? NULL : strchr(at, '\n');
+	long sum = 0;
+
+	if (hit != NULL && hit < end)
+		sum += strtol(hit + 4, NULL, 10);
+	if (read != NULL && read < end)
+		sum += strtol(read + 5, NULL, 10);
+	return sum;
+}
+
+static void check_plan(struct sqlbench *bench, enum sql_kind kind, const char *table, const char *const *indexes,
+		       long most_pages)
+{
+	char *plan = explain(bench, kind), seq[100];
+	bool good;
+
+	snprintf(seq, sizeof(seq), "Seq Scan on %s", table);
+	good = strstr(plan, seq) == NULL && pages(plan) < most_pages;
+	for (; *indexes != NULL; indexes++)
+		good = good && strstr(plan, *indexes) != NULL;
+	if (!good)
+		printf("%s\n", plan); /* too long for Check's message */
+	ck_assert_msg(good, "kind %d of %s: %ld pages; see its plan above", kind, table, pages(plan));
+	mem_free(plan);
+}
+
+/* 200 000 settled rows and 50 000 that wait: the claim must not pay for them, neither with statistics of the empty table nor
+ * with true ones. */
+static void check_plans(struct sqlbench *bench, const char *table)
+{
+	char due[64], key[64];
+	const char *both[] = {due, key, NULL}, *first[] = {due, NULL}, *none[] = {NULL};
+	static const char position[8] = {0};
+	int i;
+
+	snprintf(due, sizeof(due), "%s_due", table);
+	snprintf(key, sizeof(key), "%s_key", table);
+	bench->far_due = (struct slice){position, sizeof(position)};
+	bench->far_id = slice_of("1");
+	for (i = 0; i < 20; i++)
+		check_plan(bench, SQL_CLAIM, table, both, 6000);
+	check_plan(bench, SQL_CLAIM_FAR, table, both, 6000);
+	check_plan(bench, SQL_SUSPECT, table, both, 1000);
+	check_plan(bench, SQL_EXPIRE, table, first, 1000);
+	check_plan(bench, SQL_SWEEP, table, first, 1000);
+	check_plan(bench, SQL_COUNT, table, none, 60000);
+}
+
+START_TEST(test_F021_F022_plans)
+{
+	struct sqlbench bench = sqlbench_standard();
+	int keys = _i == 0 ? 100 : 1;
+
+	RUN(&bench, "ALTER TABLE event_outbox SET (autovacuum_enabled = off)");
+	RUN(&bench, "ANALYZE event_outbox");
+	RUN(&bench,
+	    "INSERT INTO event_outbox (event_type, aggregate_id, status, settled_at) SELECT 't', 'k' || n %% %d, 'SENT', now() FROM generate_series(1, 200000) n",
+	    keys);
+	RUN(&bench,
+	    "INSERT INTO event_outbox (event_type, aggregate_id, available_at) SELECT 't', 'w' || n %% 100, now() + interval '1 h' FROM generate_series(1, 50000) n");
+	RUN(&bench,
+	    "INSERT INTO event_outbox (event_type, aggregate_id) SELECT 't', 'k' || n %% %d FROM generate_series(1, 3000) n",
+	    keys);
+	RUN(&bench,
+	    "INSERT INTO event_outbox (event_type, aggregate_id, status, lease_until, attempts) SELECT 't', 'e' || n, 'SENDING', now(), n %% 3 FROM generate_series(1, 30) n");
+	check_plans(&bench, "event_outbox");
+	RUN(&bench, "ANALYZE event_outbox");
+	check_plans(&bench, "event_outbox");
+}
+END_TEST
+
+START_TEST(test_F022_plans_without_settled_at)
+{
+	struct sqlbench bench = sqlbench_open(sqlbench_message_source());
+	int keys = _i == 0 ? 100 : 1;
+
+	RUN(&bench, "ALTER TABLE agent_message SET (autovacuum_enabled = off)");
+	RUN(&bench, "ANALYZE agent_message");
+	RUN(&bench,
+	    "INSERT INTO agent_message (task_id, status) SELECT 'k' || n %% %d, 'SENT' FROM generate_series(1, 200000) n",
+	    keys);
+	RUN(&bench,
+	    "INSERT INTO agent_message (task_id, next_retry_time) SELECT 'w' || n %% 100, now() + interval '1 h' FROM generate_series(1, 50000) n");
+	RUN(&bench, "INSERT INTO agent_message (task_id) SELECT 'k' || n %% %d FROM generate_series(1, 3000) n",
+	    keys);
+	RUN(&bench,
+	    "INSERT INTO agent_message (task_id, status, next_retry_time, attempts) SELECT 'e' || n, 'SENDING', now(), n %% 3 FROM generate_series(1, 30) n");
+	check_plans(&bench, "agent_message");
+	RUN(&bench, "ANALYZE agent_message");
+	check_plans(&bench, "agent_message");
+}
+END_TEST
+
+Suite *suite(void)
+{
+	Suite *suite = suite_create("sql_plans");
+	TCase *tcase = tcase_create("sql_plans");
+
+	tcase_set_timeout(tcase, 120);
+	tcase_add_loop_test(tcase, test_F021_F022_plans, 0, 2);
+	tcase_add_loop_test(tcase, test_F022_plans_without_settled_at, 0, 2);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
