@@ -179,6 +179,7 @@ sanitize:
 .PHONY: demo
 demo:
 	@tools/deps build demo
+	+@$(MAKE) -sq all 2>/dev/null || echo "Building $(BUILD)/outboxd"
 	+@$(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) all
 	@cd tests && BUILD=$(abspath $(BUILD)) KEEP=$(KEEP) $(PYTHON) -B -m demo
 

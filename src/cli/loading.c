@@ -5,6 +5,7 @@
 #include "io/kafka.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* Properties that are good one by one may contradict each other. Sources mostly share them: what one said already is not
  * said again. */
@@ -36,6 +37,13 @@ static bool judge_all(const struct config *config, struct buf *problems)
 	return good;
 }
 
+/* Who has no file in the usual place may not know that there can be another. */
+static void name_option(const char *file)
+{
+	if (strcmp(file, CONFIG_DEFAULT_FILE) == 0 && access(file, F_OK) != 0)
+		fputs("-c FILE names another configuration\n", stderr);
+}
+
 struct config *cli_load(const char *file)
 {
 	struct buf problems = {0};
@@ -46,6 +54,8 @@ struct config *cli_load(const char *file)
 		config = NULL;
 	}
 	fputs(buf_text(&problems), stderr);
+	if (config == NULL)
+		name_option(file);
 	buf_free(&problems);
 	return config;
 }

@@ -13,8 +13,8 @@ static const struct cli_command commands[] = {
 	 "The daemon. It logs to stderr. SIGTERM and SIGINT let it finish what is in flight (a second one ends it "
 	 "at\n"
 	 "once), SIGUSR1 logs a status line.\n\n" CONFIG_HELP HELP_HELP "\n"
-	 "Exit code: 0 after a complete drain, 1 when the drain deadline passed with work in flight, 78 when the\n"
-	 "configuration is wrong.\n\n"
+	 "Exit code: 0 after a complete drain, 1 when the drain deadline passed with work in flight or at a second\n"
+	 "signal, 75 when it cannot start, such as for a port that is in use, 78 when the configuration is wrong.\n\n"
 	 "example: outboxd run -c outboxd.yaml\n",
 	 cli_run},
 	{"check", "check the configuration file",

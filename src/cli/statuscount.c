@@ -78,6 +78,15 @@ static void read_counts(const PGresult *result, struct status_row *row)
 	row->exit_code = CLI_OK;
 }
 
+static void name_cure(struct status_row *row)
+{
+	struct err denied = row->err;
+
+	if (row->exit_code == CLI_PERMISSION)
+		err_set(&row->err, "%s; `outboxd schema --source %s` ends with the GRANTs that are needed",
+			denied.text, row->source->name);
+}
+
 static void count_with(struct pgblocking *pg, const struct sql *sql, struct status_row *row)
 {
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
@@ -88,6 +97,8 @@ static void count_with(struct pgblocking *pg, const struct sql *sql, struct stat
 	result = run(pg, sql_statement(sql, SQL_COUNT), values, row);
 	if (result != NULL)
 		read_counts(result, row);
+	else
+		name_cure(row);
 	PQclear(result);
 }
 

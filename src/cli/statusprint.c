@@ -73,8 +73,8 @@ static void print_daemon(const struct config_http *http, const json_t *view, con
 		const char *dependency = json_string_value(json_object_get(reason, "dependency"));
 		const char *text = json_string_value(json_object_get(reason, "reason"));
 
-		printf("  %s: %s: %s\n", source == NULL ? "relay" : source, dependency == NULL ? "" : dependency,
-		       text == NULL ? "" : text);
+		printf("  %s%s%s: %s\n", source == NULL ? "" : source, source == NULL ? "" : ": ",
+		       dependency == NULL ? "" : dependency, text == NULL ? "" : text);
 	}
 }
 

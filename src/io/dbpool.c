@@ -22,6 +22,8 @@ static void log_up(const struct db *db)
 {
 	PGconn *pg = db->conn.pg;
 
+	/* What was summed up about the time before must not look like news of a time after. */
+	log_flush_limited(true);
 	LOG(LOG_INFO, "postgres_up", log_str("host", PQhost(pg)), log_str("port", PQport(pg)),
 	    log_str("database", PQdb(pg)), log_int("server_version", PQserverVersion(pg)));
 }

@@ -104,6 +104,7 @@ static void set_link(struct kafka *kafka, enum link link, const char *reason)
 	kafka->link = link;
 	if (link == LINK_UP) {
 		err_set(&kafka->last_error, "%s", "");
+		log_flush_limited(true); /* the errors of the outage stand before its end */
 		LOG(LOG_INFO, "kafka_up", log_str("servers", kafka->config.bootstrap_servers));
 	} else if (link == LINK_DOWN) {
 		kafka->delivered = false;

@@ -65,6 +65,17 @@ static void log_failure(struct source *source, const struct job *job, const char
 		    log_str("error", job->sqlstate), log_str("text", job->message));
 }
 
+/* A missing privilege has a cure that we know. */
+static void explain(struct err *why, const struct source *source, const struct job *job, const char *name)
+{
+	if (strcmp(job->sqlstate, "42501") == 0)
+		err_set(why,
+			"%s refused: %s (%s); `outboxd schema --source %s` ends with the GRANTs that are needed",
+			name, job->message, job->sqlstate, source->config->name);
+	else
+		err_set(why, "%s refused: %s (%s)", name, job->message, job->sqlstate);
+}
+
 int64_t jobs_failed(struct source *source, struct job *job, const char *name)
 {
 	struct err why;
@@ -79,7 +90,7 @@ int64_t jobs_failed(struct source *source, struct job *job, const char *name)
 		return STATEMENT_BACKOFF_US;
 	}
 	if (job->fault == SQL_SOURCE) {
-		err_set(&why, "%s refused: %s (%s)", name, job->message, job->sqlstate);
+		explain(&why, source, job, name);
 		break_source(source, &why);
 		return BROKEN_RETRY_US;
 	}
