@@ -97,6 +97,16 @@ $(SIMULATION): $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
 check-simulation: $(SIMULATION)
 	@$(SIMULATION) --seeds $(or $(SEEDS),2000)
 
+# Breaks each rule once: the checker must notice. MUTANTS: only those.
+.PHONY: mutants
+mutants: export MUTANT_BUILD = $(BUILD)
+mutants: export MUTANT_COMPILE = $(CC) $(CFLAGS)
+mutants: export MUTANT_LINK = $(CC) $(LDFLAGS)
+mutants: export MUTANT_LIBS = $(PURE_LIBS)
+mutants: export MUTANT_OBJECTS = $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
+mutants: $(SIMULATION)
+	@$(PYTHON) -B tests/simulation/mutants.py $(MUTANTS)
+
 .PHONY: soak
 soak: $(SIMULATION)
 	@$(SIMULATION) --from 1000000 --seeds $(or $(SEEDS),100000)

@@ -112,6 +112,28 @@ static void check_key_window(struct start *start, const struct row *row)
 	}
 }
 
+/* Of the rows of a key that a process holds the oldest goes first; one that Kafka had keeps its turn. */
+static void check_fifo(struct start *start, const struct row *row, const struct claim_record *claim)
+{
+	const struct publication *last = last_by(row, start);
+
+	if (row->key == NULL || (last != NULL && last->claim == claim))
+		return;
+	for (int64_t id = 1; id < row->id; id++) {
+		const struct row *older = table_find(start->sim->checker->table, id);
+		const struct claim_record *held = newest_claim(older, start);
+
+		last = last_by(older, start);
+		/* Delivered already, and only its new lease is to be settled. */
+		if (last != NULL && last->answered_us != 0 && last->answer.verdict == VERDICT_OK)
+			continue;
+		if (same_key(older, row) && held != NULL && !held->concluded && !held->settle_told &&
+		    (last == NULL || last->claim != held))
+			sim_fail(start->sim, "fifo", "row %lld is published while row %lld of its key waits",
+				 (long long)row->id, (long long)id);
+	}
+}
+
 static void check_content(struct start *start, const struct row *row, const struct claim_record *claim,
 			  const struct message *message)
 {
@@ -163,6 +185,7 @@ struct publication *check_publish(struct start *start, struct row *row, const st
 	if (start->config->ordering == ORDERING_KEY) {
 		check_key_window(start, row);
 		check_older_published(start, row, claim);
+		check_fifo(start, row, claim);
 	}
 	publication->claim = claim;
 	publication->next = row->record->publications;

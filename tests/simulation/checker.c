@@ -215,6 +215,17 @@ static void note_settled(struct start *start, const struct effect *effect)
 		check_pending(start, effect, last);
 }
 
+/* Did it lose an attempt by itself? */
+static bool has_paid(const struct row_record *record)
+{
+	const struct publication *publication = record->publications;
+
+	while (publication != NULL && (publication->answered_us == 0 || publication->answer.verdict == VERDICT_OK ||
+				       publication->answer.fault != FAULT_NONE))
+		publication = publication->next;
+	return publication != NULL;
+}
+
 static void note_expired(struct start *start, const struct effect *effect)
 {
 	struct row_record *record = record_of(start->sim, effect->row);
@@ -224,7 +235,7 @@ static void note_expired(struct start *start, const struct effect *effect)
 	if (!record_expiry_explained(effect->row, record->claims))
 		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
 			 (long long)effect->row->id);
-	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER)
+	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER && !has_paid(record))
 		sim_fail(start->sim, "innocent-exhausted", "row %lld failed for another row's crashes",
 			 (long long)effect->row->id);
 }

@@ -2,6 +2,7 @@
  *
  *   simulation --seeds N [--from S]   N histories from seed S on (1)
  *   simulation --seed S [--trace]     one of them again, exactly, with what happened
+ *   --stop                            at the first that fails
  *   --break NAME                      with one rule of the database or of Kafka broken: the checker must notice
  *   --replay FILE                     writes the statements of --seed, for replay-sql */
 #include "world.h"
@@ -13,7 +14,7 @@
 
 struct arguments {
 	uint64_t from, seeds;
-	bool one;
+	bool stop;
 	const char *replay;
 	struct world_options options;
 };
@@ -32,7 +33,7 @@ static void on_crash(int number)
 static int usage(const char *program)
 {
 	fprintf(stderr,
-		"usage: %s --seeds N [--from S] | --seed S [--trace] [--replay FILE]   [--break NAME]\nbreaks:",
+		"usage: %s --seeds N [--from S] [--stop] | --seed S [--trace] [--replay FILE]   [--break NAME]\nbreaks:",
 		program);
 	for (int i = 1; i < SIM_BREAKS; i++)
 		fprintf(stderr, " %s", sim_break_name((enum sim_break)i));
@@ -42,13 +43,11 @@ static int usage(const char *program)
 
 static bool parse(int argc, char **argv, struct arguments *arguments)
 {
-	static const struct option options[] = {{"seeds", required_argument, NULL, 'n'},
-						{"from", required_argument, NULL, 'f'},
-						{"seed", required_argument, NULL, 's'},
-						{"trace", no_argument, NULL, 't'},
-						{"break", required_argument, NULL, 'b'},
-						{"replay", required_argument, NULL, 'r'},
-						{0}};
+	static const struct option options[] = {
+		{"seeds", required_argument, NULL, 'n'},  {"from", required_argument, NULL, 'f'},
+		{"seed", required_argument, NULL, 's'},	  {"trace", no_argument, NULL, 't'},
+		{"stop", no_argument, NULL, 'x'},	  {"break", required_argument, NULL, 'b'},
+		{"replay", required_argument, NULL, 'r'}, {0}};
 	int option;
 
 	*arguments = (struct arguments){.from = 1};
@@ -60,9 +59,10 @@ static bool parse(int argc, char **argv, struct arguments *arguments)
 		} else if (option == 's') {
 			arguments->from = strtoull(optarg, NULL, 10);
 			arguments->seeds = 1;
-			arguments->one = true;
 		} else if (option == 't') {
 			arguments->options.trace = true;
+		} else if (option == 'x') {
+			arguments->stop = true;
 		} else if (option == 'r') {
 			arguments->replay = optarg;
 		} else if (option == 'b') {
@@ -122,7 +122,8 @@ int main(int argc, char **argv)
 	}
 	signal(SIGABRT, on_crash);
 	signal(SIGSEGV, on_crash);
-	for (uint64_t seed = arguments.from; seed < arguments.from + arguments.seeds; seed++) {
+	for (uint64_t seed = arguments.from;
+	     seed < arguments.from + arguments.seeds && !(arguments.stop && failed > 0); seed++) {
 		struct world_result result;
 
 		arguments.options.seed = running_seed = seed;

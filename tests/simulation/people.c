@@ -264,7 +264,7 @@ static void on_idle(void *context)
 	}
 	if (people->habits.by_hand)
 		act_on(people, by_hand[sim_between(sim, 0, 8)], false);
-	agenda_add(sim->agenda, sim_now(sim) + sim_between(sim, 0, 4 * SECOND), on_idle, people);
+	agenda_add(sim->agenda, sim_now(sim) + sim_between(sim, 0, people->habits.pace_us), on_idle, people);
 }
 
 struct people *people_new(struct sim *sim, const struct config_source *config, struct table *table,

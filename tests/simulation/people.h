@@ -13,7 +13,8 @@ struct people_habits {
 	int64_t until_us;			   /* the last is inserted about then */
 	double poison, unrouted, tombstone, curse; /* shares of the rows */
 	int crashers;
-	bool by_hand; /* edits, holds, deletes, marks */
+	int64_t pace_us; /* between two acts of operators and hands, at most */
+	bool by_hand;	 /* edits, holds, deletes, marks */
 };
 
 /* woken: called when rows were committed, as NOTIFY does (sometimes not: it is only a hint). */

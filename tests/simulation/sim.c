@@ -22,6 +22,7 @@ static const char *const break_names[SIM_BREAKS] = {
 	[BREAK_EARLY_ANSWER] = "early-answer",
 	[BREAK_ACK] = "ack",
 	[BREAK_SILENCE] = "silence",
+	[BREAK_REENTRY] = "reentry",
 };
 
 const char *sim_break_name(enum sim_break broken)

@@ -37,9 +37,10 @@ enum sim_break {
 	BREAK_GIVE_BACK,    /* a release costs the attempt */
 	BREAK_EARLY_ANSWER, /* a claim is answered before its commit, which then fails */
 	BREAK_ACK,	    /* Kafka acknowledges what it lost */
-	BREAK_SILENCE	    /* Kafka forgets an answer */
+	BREAK_SILENCE,	    /* Kafka forgets an answer */
+	BREAK_REENTRY	    /* Kafka answers inside the call that hands over */
 };
-#define SIM_BREAKS (BREAK_SILENCE + 1)
+#define SIM_BREAKS (BREAK_REENTRY + 1)
 
 struct checker;
 

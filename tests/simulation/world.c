@@ -387,6 +387,8 @@ static void choose_faults(struct world *world, struct people_habits *habits)
 					 .unrouted = 0.02,
 					 .tombstone = 0.1,
 					 .curse = sim_chance(sim, 0.3) ? 0.03 : 0,
+					 .pace_us =
+						 sim_between(sim, 1, 4) * (sim_chance(sim, 0.3) ? 50 * MS : SECOND),
 					 .by_hand = sim_chance(sim, 0.5)};
 	if (!sim_chance(sim, 0.1))
 		return;

@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+"""Proves that the simulation can fail: breaks each rule once, and names the check that notices.
+
+A mutant is the relay with one piece of its source replaced; a break is one rule of the fake database or the fake Kafka left
+out (simulation --break). Each must fail, by one of the checks that are named here for it. `make mutants` runs it; names as
+arguments: only those.
+"""
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+SEEDS = 6000  # at most; each run stops at the first that fails
+
+# name: (the checks one of which must notice, (file, what stands there, what stands there instead), ...)
+MUTANTS = {
+    # invariants of src/relay/private.h
+    "unknown-is-sent": ("sent-unproven",
+        ("publish.c",
+            "if (row->answer.verdict == VERDICT_OK) {",
+            "if (row->answer.verdict == VERDICT_OK || row->answer.verdict == VERDICT_UNKNOWN) {")),
+    "outcome-forgotten": ("claim-before-settle lease-ran-out overtakes published-again",
+        ("outcome.c",
+            "\t\tsettle_again(source, job->verdict == VERDICT_UNKNOWN);\n",
+            "\t\tstruct row *row;\n\n\t\twhile ((row = STAGE_FIRST(source, STAGE_SETTLING)) != NULL)\n\t\t\tremove_row(row);\n")),
+    "fenced-uncounted": ("miscounted",
+        ("outcome.c",
+            "source->stats.fenced->value++;",
+            "")),
+    "row-uncounted": ("crashed room",
+        ("outcome.c",
+            "\tsource->rows--;\n",
+            "")),
+    "owner-of-now": ("lease-ran-out miscounted overtakes",
+        ("outcome.c",
+            ".owner = row->batch->owner,",
+            ".owner = source->owner,")),
+    "window-of-two": ("key-window",
+        ("keys.c",
+            "\t*first = place == NULL ? row : NULL;",
+            "\t*first = row;")),
+    "lease-ignored": ("short-lease",
+        ("publish.c",
+            "\treturn source->now_us + source->config->kafka.message_timeout_us + SETTLE_MARGIN_US <=",
+            "\treturn source->now_us <=")),
+    # rules of design.md, section 4
+    "order-of-arrival": ("fifo",
+        ("keys.c",
+            "\twhile (place != NULL && movable(",
+            "\twhile (place != NULL && place == NULL && movable(")),
+    "behind-kept": ("overtakes",
+        ("outcome.c",
+            "while ((behind = keys_behind(row)) != NULL) {",
+            "while ((behind = keys_behind(row)) != NULL && behind == NULL) {")),
+    "never-broken": ("overtakes fifo",
+        ("keys.c",
+            "\tkey->broken = true;\n",
+            "")),
+    "claims-forgotten": ("overtakes",
+        ("keys.c",
+            "\tif (!key->broken || claim == 0) {",
+            "\tif (!key->broken || claim != UINT64_MAX) {")),
+    "owner-kept": ("owner-kept",
+        ("claim.c",
+            "\tif (job->verdict == VERDICT_UNKNOWN)\n\t\tclaim_name_owner(source);\n",
+            "")),
+    "owner-kept-forgotten": ("overtakes share",
+        ("outcome.c",
+            "source->claim.rename = true;",
+            "")),
+    "lease-from-answer": ("short-lease",
+        ("claim.c",
+            "batch_new(source, result, n, job->sent_us,",
+            "batch_new(source, result, n, source->now_us,")),
+    "leases-eaten": ("lease-ran-out innocent-exhausted",
+        ("source.c",
+            "\tpublish_release_short(source);\n",
+            "")),
+    "claims-first": ("claim-before-settle",
+        ("jobs.c",
+            "breaker_would_pass(&source->cluster, source->now_us) && !source->settle_first &&",
+            "breaker_would_pass(&source->cluster, source->now_us) &&")),
+    "younger-sent": ("published-twice",
+        ("claim.c",
+            "row->awaits_elder = elder->stage < STAGE_UNSETTLED;",
+            "row->awaits_elder = false;")),
+    "younger-sent-again": ("published-again delivered-released unexplained-duplicate",
+        ("claim.c",
+            "\tif (delivered_before(row))",
+            "\tif (delivered_before(row) && row->elder == NULL)")),
+    # what else is promised
+    "suspect-with-others": ("claim-beside-suspect",
+        ("jobs.c",
+            "\t       !source->suspect_held &&",
+            "\t      "),
+        ("../core/sched.c",
+            "return facts->due_us[SCHED_SUSPECT] > later(due, facts->now_us) ? due : SCHED_NEVER;",
+            "return later(due, facts->now_us) == due ? due : facts->now_us;")),
+    "suspect-in-company": ("suspect-in-company",
+        ("../core/sched.c",
+            "any_claim_running(facts) || facts->held > 0)",
+            "any_claim_running(facts))")),
+    "two-claims": ("two-claims crashed",
+        ("../core/sched.c",
+            "return facts->running[SCHED_CLAIM] || facts->running[SCHED_SUSPECT];",
+            "return facts->running[SCHED_CLAIM] && facts->running[SCHED_SUSPECT];")),
+    "share-untold": ("share",
+        ("keys.c",
+            "key->broken || key->rows >= (keys->share + 1) / 2;",
+            "key->broken;")),
+    "room-ignored": ("room",
+        ("jobs.c",
+            ".room = source->rows < max ? max - source->rows : 0,",
+            ".room = max,")),
+    "batch-condemned": ("condemned-with-batch",
+        ("publish.c",
+            "\tif (refused || row->trial || was_alone(row)) {",
+            "\tif (refused || row->trial || row->key != NULL || was_alone(row)) {")),
+    "trial-in-company": ("condemned-with-batch",
+        ("publish.c",
+            "\t\tif (STAGE_ROW(node)->topic->in_flight == 0)\n",
+            "")),
+    "outage-charged": ("attempt-charged failed-unexplained",
+        ("publish.c",
+            "\t\tcluster_fault(row);",
+            "\t\tpassing_fault(row);")),
+    "topic-charged": ("attempt-charged failed-unexplained",
+        ("publish.c",
+            "\t\ttopic_fault(row);",
+            "\t\tpassing_fault(row);")),
+    "fault-free": ("attempt-free",
+        ("publish.c",
+            "\t\tpassing_fault(row);\n\t\tbreak;\n\t}\n}",
+            "\t\tcluster_fault(row);\n\t\tbreak;\n\t}\n}")),
+    "attempts-unlimited": ("attempts",
+        ("publish.c",
+            " || next == ROW_FAILED) {",
+            " || next == ROW_SENT) {")),
+    "attempt-kept": ("attempt-charged",
+        ("outcome.c",
+            "row->give_back = outcome == OUTCOME_RELEASED;",
+            "row->give_back = false;")),
+    "delivered-released": ("delivered-released",
+        ("publish.c",
+            "\toutcome_set(row, OUTCOME_SENT, 0, NULL);\n}",
+            "\toutcome_set(row, OUTCOME_RELEASED, 0, NULL);\n}")),
+    "duplicate-uncounted": ("miscounted",
+        ("publish.c",
+            "\tcount_possible_duplicate(row);\n",
+            "")),
+    "takeover-uncounted": ("miscounted uncounted-duplicate",
+        ("claim.c",
+            "\tcount_taken(row);\n",
+            "")),
+    "results-leak": ("leak",
+        ("jobs.c",
+            "\t\tdb_result_free(job->result);\n\t\tjob->result = NULL;\n",
+            "\t\tjob->result = NULL;\n")),
+    "drain-keeps": ("drain crashed",
+        ("source.c",
+            "source->state != SOURCE_DRAINING || source->rows > 0 ||",
+            "source->state != SOURCE_DRAINING ||")),
+    "pass-spins": ("spins",
+        ("source.c",
+            "source->cluster.state == BREAKER_OPEN && source->cluster.until_us > source->now_us &&",
+            "source->cluster.state == BREAKER_OPEN &&")),
+}
+# break: the checks one of which must notice
+BREAKS = {
+    "ctid": "overtakes", "recheck": "lease-stolen", "key-order": "overtakes", "lease-time": "lease-stolen", "fence-lease": "fence",
+    "fence-owner": "fence", "share": "share", "pull": "starved", "park-state": "parked-in-flight", "sweep": "starved",
+    "attempts": "attempt-uncounted", "suspects": "suspect-in-batch", "expire": "starved", "give-back": "attempt-kept",
+    "early-answer": "unclaimed published-after-outcome", "ack": "lost order", "silence": "drain lease-ran-out starved",
+    "reentry": "in-flight crashed",
+}
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = ROOT / os.environ["MUTANT_BUILD"] / "mutants"
+
+
+def compiled(folder, name, file, old, new):
+    """Compiles the mutated file. Returns the sound object's name and its own."""
+    source = (ROOT / "src/relay" / file).resolve()
+    text = source.read_text()
+    if text.count(old) != 1:
+        raise SystemExit(f"{name}: {file} has {text.count(old)} times: {old!r}")
+    folder.mkdir(parents=True, exist_ok=True)
+    mutated = folder / source.name
+    mutated.write_text(text.replace(old, new))
+    compiler = [word for word in shlex.split(os.environ["MUTANT_COMPILE"]) if not word.startswith(("-M", "-W"))]
+    subprocess.run([*compiler, "-w", "-c", "-o", mutated.with_suffix(".o"), mutated], cwd=ROOT, check=True)
+    return str(source.relative_to(ROOT).with_suffix(".o")), mutated.with_suffix(".o")
+
+
+def build(name, edits):
+    """Links what the edits make in place of what is sound. Returns the program."""
+    folder = FOLDER / name
+    objects = os.environ["MUTANT_OBJECTS"].split()
+    for edit in edits:
+        sound, mutant = compiled(folder, name, *edit)
+        objects = [mutant if str(word).endswith(sound) else word for word in objects]
+    subprocess.run([*shlex.split(os.environ["MUTANT_LINK"]), "-o", folder / "simulation", *objects,
+                    *shlex.split(os.environ["MUTANT_LIBS"])], cwd=ROOT, check=True)
+    return folder / "simulation"
+
+
+def caught(program, *options):
+    """Runs it until a seed fails: (seed, check), or None."""
+    run = subprocess.run([program, "--seeds", str(SEEDS), "--stop", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         text=True, cwd=ROOT)
+    found = re.search(r"FAILED seed (\d+): ([\w-]+)", run.stdout)
+    return found and (int(found.group(1)), found.group(2))
+
+
+def judge(kind, name, expected, found):
+    good = found is not None and found[1] in expected.split()
+    print(f"{'ok' if good else 'NOT OK'}: {kind} {name}: "
+          f"{f'{found[1]}, seed {found[0]}' if found else f'nobody noticed in {SEEDS} seeds'}"
+          f"{'' if good else f', expected {expected}'}", flush=True)
+    return good
+
+
+def main(names):
+    results = []
+    sound = ROOT / os.environ["MUTANT_BUILD"] / "tests/simulation/simulation"
+    for name, (expected, *edits) in MUTANTS.items():
+        if not names or name in names:
+            results.append(judge("mutant", name, expected, caught(build(name, edits))))
+    for name, expected in BREAKS.items():
+        if not names or name in names:
+            results.append(judge("break", name, expected, caught(sound, "--break", name)))
+    print(f"mutants: {sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
