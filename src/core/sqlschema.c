@@ -434,11 +434,26 @@ static void print_adopt(const struct schema *schema)
 
 /* ---- ---- */
 
-/* Whether available_at may be NULL decides on the index's expression. In a table of ours it may not; in the foreign tables
- * that two presets stand for it is for new rows. */
+/* Whether available_at may be NULL decides on the index's expression. In a table of ours it may not; in the foreign one that
+ * a preset stands for it is for new rows. */
 static bool is_nullable(const struct config_source *source, bool adopt)
 {
-	return adopt && (strcmp(source->preset, "message") == 0 || strcmp(source->preset, "task") == 0);
+	return adopt && strcmp(source->preset, "message") == 0;
+}
+
+/* A foreign table keeps its columns: what only the defaults map and it does not have is not added to it. */
+static struct config_source own_columns(const struct config_source *source)
+{
+	static const enum config_column extras[] = {COLUMN_EVENT_ID, COLUMN_HEADERS, COLUMN_LEASE_OWNER,
+						    COLUMN_UPDATED_AT, COLUMN_SETTLED_AT};
+	struct config_source copy = *source;
+	size_t i;
+
+	for (i = 0; strcmp(source->preset, "outboxd") != 0 && i < sizeof(extras) / sizeof(extras[0]); i++) {
+		if (!source->column_required[extras[i]])
+			copy.columns[extras[i]] = NULL;
+	}
+	return copy;
 }
 
 static bool fit(struct schema *schema, bool adopt, struct arena *arena)
@@ -453,7 +468,8 @@ static bool fit(struct schema *schema, bool adopt, struct arena *arena)
 
 void sql_print_schema(const struct config_source *source, bool adopt, FILE *out)
 {
-	struct schema schema = {.source = source, .out = out};
+	struct config_source own = own_columns(source);
+	struct schema schema = {.source = &own, .out = out};
 	struct arena *arena = arena_new();
 
 	if (!fit(&schema, adopt, arena))
