@@ -150,6 +150,8 @@ class FakeDaemon:
 READY = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"ready": true, "reasons": []}\n'
 NOT_READY = (b'HTTP/1.1 503 Service Unavailable\r\n\r\n'
              b'{"ready": false, "reasons": [{"source": "orders", "dependency": "kafka", "reason": "all brokers down"}]}')
+DRAINING = (b'HTTP/1.1 503 Service Unavailable\r\n\r\n'
+            b'{"ready": false, "reasons": [{"source": null, "dependency": "relay", "reason": "draining"}]}')
 
 
 def test_daemon_is_asked(database, orders, tmp_path):
@@ -161,6 +163,8 @@ def test_daemon_is_asked(database, orders, tmp_path):
     daemon.answer = NOT_READY
     assert status_json(file)["daemon"]["reasons"][0]["dependency"] == "kafka"
     assert run_command("status", "-c", file).stdout.startswith("daemon: not ready\n  orders: kafka: all brokers down\n")
+    daemon.answer = DRAINING
+    assert run_command("status", "-c", file).stdout.startswith("daemon: not ready\n  relay: draining\n")
 
 
 STRANGE = {"silence": None, "nothing": b"", "ssh": b"SSH-2.0-OpenSSH_9.2\r\n", "404": b"HTTP/1.1 404 Not Found\r\n\r\nno page\n",
