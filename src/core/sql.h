@@ -78,7 +78,7 @@ enum sql_claim_column {
 #define SQL_CLAIM_COLUMNS (SQL_C_TIMESTAMP_MS + 1)
 
 /* SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP returns one row: int8 rows freed.
- * SQL_COUNT returns one row: */
+ * SQL_COUNT returns one row; failed, unknown and blocked keys are NULL where the table's layout has no index for them: */
 enum sql_count_column {
 	SQL_N_PENDING,	    /* int8: due or waiting, without the parked */
 	SQL_N_PARKED,	    /* int8: pending at the sentinel or at infinity */

@@ -212,6 +212,16 @@ static void set_gauge(struct source *source, enum metric metric, const char *lab
 	metrics_series(source->env.metrics, metric, source->config->name, label)->value = value;
 }
 
+/* NULL: this table's layout has no index that such rows stand in; then there is no such gauge. */
+static void show_count(struct source *source, const struct job *job, enum metric metric, const char *label,
+		       int column)
+{
+	struct slice count = db_result_cell(job->result, 0, column);
+
+	if (count.bytes != NULL)
+		set_gauge(source, metric, label, (double)pg_get_int8(count));
+}
+
 static void count_answered(struct source *source, struct job *job)
 {
 	static const struct {
@@ -232,12 +242,10 @@ static void count_answered(struct source *source, struct job *job)
 	}
 	job->failures = 0;
 	for (i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
-		set_gauge(source, METRIC_ROWS, gauges[i].state,
-			  (double)pg_get_int8(db_result_cell(job->result, 0, gauges[i].column)));
+		show_count(source, job, METRIC_ROWS, gauges[i].state, gauges[i].column);
+	show_count(source, job, METRIC_BLOCKED_KEYS, NULL, SQL_N_BLOCKED_KEYS);
 	age = db_result_cell(job->result, 0, SQL_N_OLDEST_US);
 	set_gauge(source, METRIC_OLDEST_PENDING_AGE, NULL, age.bytes == NULL ? 0 : (double)pg_get_int8(age) / 1e6);
-	set_gauge(source, METRIC_BLOCKED_KEYS, NULL,
-		  (double)pg_get_int8(db_result_cell(job->result, 0, SQL_N_BLOCKED_KEYS)));
 	source->counted_us = source->now_us;
 	source->stale_at_us = source->due_us[SCHED_COUNT] + COUNT_STALE_US;
 	if (pg_get_int8(db_result_cell(job->result, 0, SQL_N_EXHAUSTED)) > 0)
