@@ -7,11 +7,13 @@
 
 #include <jansson.h>
 
+#define STATUS_UNCOUNTED (-1)
+
 struct status_row {
 	const struct config_source *source;
 	enum cli_exit exit_code; /* not CLI_OK: it could not be counted, and err says why */
 	struct err err;
-	int64_t counts[SQL_COUNT_COLUMNS]; /* those that are int8 */
+	int64_t counts[SQL_COUNT_COLUMNS]; /* those that are int8; STATUS_UNCOUNTED for what the query leaves out */
 	bool has_oldest;
 	bool bounded; /* counting stopped early: there may be more */
 };

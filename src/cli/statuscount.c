@@ -69,10 +69,8 @@ static void read_counts(const PGresult *result, struct status_row *row)
 {
 	int i;
 
-	for (i = SQL_N_PENDING; i <= SQL_N_OLDEST_US; i++) {
-		if (!PQgetisnull(result, 0, i))
-			row->counts[i] = pg_get_int8(cell(result, 0, i));
-	}
+	for (i = SQL_N_PENDING; i <= SQL_N_OLDEST_US; i++)
+		row->counts[i] = PQgetisnull(result, 0, i) ? STATUS_UNCOUNTED : pg_get_int8(cell(result, 0, i));
 	row->has_oldest = !PQgetisnull(result, 0, SQL_N_OLDEST_US);
 	row->bounded = pg_get_int4(cell(result, 0, SQL_N_BOUNDED)) != 0;
 	row->exit_code = CLI_OK;

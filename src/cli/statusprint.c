@@ -37,7 +37,7 @@ static void print_count(const struct status_row *row, enum sql_count_column colu
 	char text[32] = "-";
 
 	/* Which of the numbers met the bound, the query does not say. */
-	if (row->exit_code == CLI_OK)
+	if (row->exit_code == CLI_OK && row->counts[column] != STATUS_UNCOUNTED)
 		snprintf(text, sizeof(text), "%lld%s", (long long)row->counts[column], row->bounded ? "+" : "");
 	printf("  %*s", width, text);
 }
@@ -127,6 +127,11 @@ static json_t *message_to_json(const char *text)
 	return json;
 }
 
+static json_t *count_to_json(int64_t count)
+{
+	return count == STATUS_UNCOUNTED ? json_null() : json_integer(count);
+}
+
 static json_t *row_to_json(const struct status_row *row)
 {
 	json_t *json = json_pack("{s:s, s:s, s:n, s:n, s:n}", "name", row->source->name, "table",
@@ -140,12 +145,12 @@ static json_t *row_to_json(const struct status_row *row)
 	}
 	counts = json_object();
 	for (i = 0; i < STATES; i++)
-		json_object_set_new(counts, states[i].name, json_integer(row->counts[states[i].column]));
+		json_object_set_new(counts, states[i].name, count_to_json(row->counts[states[i].column]));
 	json_object_set_new(json, "rows", counts);
 	if (row->has_oldest)
 		json_object_set_new(json, "oldest_pending_age_seconds",
 				    json_real((double)row->counts[SQL_N_OLDEST_US] / 1e6));
-	json_object_set_new(json, "blocked_keys", json_integer(row->counts[SQL_N_BLOCKED_KEYS]));
+	json_object_set_new(json, "blocked_keys", count_to_json(row->counts[SQL_N_BLOCKED_KEYS]));
 	json_object_set_new(json, "bounded", json_boolean(row->bounded));
 	return json;
 }

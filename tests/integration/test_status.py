@@ -201,3 +201,14 @@ def test_usage(tmp_path):
     assert help.returncode == 0 and "usage: outboxd status" in help.stdout
     assert run_command("status", "--watch").returncode == 64
     assert run_command("status", "-c", tmp_path / "missing.yaml").returncode == 78
+
+
+def test_what_no_index_holds_is_not_counted(database, tmp_path):
+    """Without settled_at and with on_failed: continue only a scan of the whole history would find failed rows."""
+    file = write_config(tmp_path, [source(database, preset="message", on_failed="continue")])
+    database.execute(run_command("schema", "-c", file).stdout)
+    database.execute("INSERT INTO agent_message (task_id, message_type, status) VALUES ('k', 't', 'FAILED_PERMANENTLY'), ('k', 't', 'PENDING')")
+    (orders,) = status_json(file)["sources"]
+    assert orders["rows"] == {"pending": 1, "parked": 0, "in_flight": 0, "failed": None, "unknown": None}
+    assert orders["blocked_keys"] == 0
+    assert re.search(r"orders .* 1 +0 +0 +- +- ", run_command("status", "-c", file).stdout)
