@@ -124,7 +124,10 @@ int main(int argc, char **argv)
 	}
 	command = find_command(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
 	if (command == NULL) {
-		fprintf(stderr, "outboxd: unknown command %s\n\n", argv[1]);
+		if (argv[1][0] == '-')
+			fprintf(stderr, "outboxd: the command comes first, before %s\n\n", argv[1]);
+		else
+			fprintf(stderr, "outboxd: unknown command %s\n\n", argv[1]);
 		print_commands(stderr);
 		return CLI_USAGE;
 	}
