@@ -41,7 +41,8 @@ def test_every_command_has_help(command, option):
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["run", "--nothing"], ["check", "-x"], ["config", "-c"],
-                                       ["states", "extra"], ["version", "--json"], ["check"], ["run", "--daemon"], ["-c", "f", "run"]])
+                                       ["states", "extra"], ["version", "--json"], ["check"], ["run", "--daemon"],
+                                       ["-c", "f", "run"]])
 def test_F072_usage_errors(arguments):
     done = outboxd(*arguments)
     assert (done.returncode, done.stdout) == (64, "")
