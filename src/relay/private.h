@@ -44,6 +44,8 @@
 #define SWEEP_EVERY_US (60 * SECOND)
 #define LEASES_EVERY_US (1 * SECOND) /* less than the settle margin */
 #define DEFERRED_A_SECOND 2000	     /* rows of a topic with a fault that come back */
+#define TOPIC_SEEN_US \
+	(60 * SECOND) /* a faulty topic without rows is forgotten by /readyz after its pause and this */
 #define SETTLE_ALL SIZE_MAX
 /* While rows that it has put back wait for their time, a source looks as often as this, however long its poll. */
 #define DELAYED_POLL_US (1 * SECOND)
@@ -113,6 +115,7 @@ struct source {
 	struct route *route; /* NULL when the templates are wrong */
 	struct slice *cells; /* of the row being composed */
 	size_t n_cells;
+	struct buf reason; /* why it is not ready, as last told */
 	struct buf table;  /* its quoted name */
 	struct err broken; /* what is wrong with the table, until a claim goes through; "" when nothing is */
 
@@ -199,6 +202,8 @@ void publish_release_short(struct source *source);
 void publish_end_trial(struct row *row);
 /* The row leaves memory. */
 void publish_forget_topic(struct row *row);
+/* A topic that refuses its rows, or NULL. */
+const struct topic *publish_faulty_topic(const struct source *source);
 void publish_free_topics(struct source *source);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "core/rowstate.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,18 @@ static void forget_idle_topics(struct source *source)
 			free_topic(source, topic);
 	left = HASH_COUNT(source->topics);
 	source->topics_limit = left > TOPICS_MAX / 2 ? 2 * left : TOPICS_MAX;
+}
+
+/* A topic is out of order while its breaker is not closed, and rows of it have been seen lately. */
+const struct topic *publish_faulty_topic(const struct source *source)
+{
+	const struct topic *topic;
+
+	for (topic = source->topics; topic != NULL; topic = topic->hh.next)
+		if (topic->breaker.state != BREAKER_CLOSED &&
+		    (topic->rows > 0 || source->now_us < topic->breaker.until_us + TOPIC_SEEN_US))
+			return topic;
+	return NULL;
 }
 
 static struct topic *find_topic(struct source *source, const char *name)
@@ -88,16 +101,16 @@ static void count_backpressure(struct source *source, const char *reason)
 }
 
 static void log_row(const struct row *row, enum log_level level, const char *event, const char *error,
-		    const char *text)
+		    const char *text, bool charged)
 {
 	const char *source = row->batch->source->config->name;
-	char class[200];
+	char class[200], attempts[40];
 
 	snprintf(class, sizeof(class), "%s %s", source, error);
+	snprintf(attempts, sizeof(attempts), "%" PRId32 " of %" PRId32, row->attempts, row->max_attempts);
 	LOG_LIMITED(level, event, class, log_str("source", source), log_bytes("id", row->id.bytes, row->id.len),
 		    log_str("topic", row->topic == NULL ? NULL : row->topic->name), log_str("error", error),
-		    log_str("text", text), log_int("attempts", row->attempts),
-		    log_int("max_attempts", row->max_attempts));
+		    log_str("text", text), log_str("attempt", charged ? attempts : NULL));
 }
 
 static void fail_row(struct row *row, const char *name, const char *text)
@@ -106,7 +119,7 @@ static void fail_row(struct row *row, const char *name, const char *text)
 
 	buf_print(&error, "%s%s%s", name, text[0] == '\0' ? "" : ": ", text);
 	count_error(row->batch->source, METRIC_FAILED, name);
-	log_row(row, LOG_ERROR, "row_failed", name, text);
+	log_row(row, LOG_ERROR, "row_failed", name, text, true);
 	outcome_set(row, OUTCOME_FAILED, 0, buf_text(&error));
 	buf_free(&error);
 }
@@ -133,7 +146,7 @@ static bool compose(struct row *row, struct message *message)
 		set_topic(row, message->topic);
 		return true;
 	}
-	fail_row(row, "INVALID_ROW", err.text);
+	fail_row(row, "INVALID_RECORD", err.text);
 	return false;
 }
 
@@ -376,7 +389,7 @@ static void topic_fault(struct row *row)
 	if (breaker_failure(&topic->breaker, source->now_us, &source->random))
 		topic->deferred = 0;
 	count_error(source, METRIC_RETRIES, row->answer.name);
-	log_row(row, LOG_ERROR, "topic_refused", row->answer.name, row->answer.text);
+	log_row(row, LOG_ERROR, "topic_refused", row->answer.name, row->answer.text, false);
 	outcome_set(row, OUTCOME_RELEASED, topic_pause(source, topic), topic->error);
 }
 
@@ -385,7 +398,7 @@ static void cluster_fault(struct row *row)
 	struct source *source = row->batch->source;
 
 	count_error(source, METRIC_RETRIES, row->answer.name);
-	log_row(row, LOG_WARN, "row_released", row->answer.name, row->answer.text);
+	log_row(row, LOG_WARN, "row_released", row->answer.name, row->answer.text, false);
 	if (row->answer.fault == FAULT_CLUSTER)
 		breaker_failure(&source->cluster, source->now_us, &source->random);
 	outcome_set(row, OUTCOME_RELEASED, 0, NULL);
@@ -407,7 +420,7 @@ static void passing_fault(struct row *row)
 			      &source->random);
 	buf_print(&error, "%s: %s", row->answer.name, row->answer.text);
 	count_error(source, METRIC_RETRIES, row->answer.name);
-	log_row(row, LOG_WARN, "row_retry", row->answer.name, row->answer.text);
+	log_row(row, LOG_WARN, "row_retry", row->answer.name, row->answer.text, true);
 	outcome_set(row, OUTCOME_RETRY, delay, buf_text(&error));
 	buf_free(&error);
 }

@@ -143,6 +143,7 @@ void source_free(struct source *source)
 	route_free(source->route);
 	mem_free(source->cells);
 	buf_free(&source->table);
+	buf_free(&source->reason);
 	mem_free(source);
 }
 
@@ -310,8 +311,10 @@ size_t source_left_to_leases(const struct source *source)
 	return source->rows + source->forgotten;
 }
 
-struct source_health source_get_health(const struct source *source)
+struct source_health source_get_health(struct source *source)
 {
+	const struct topic *topic = publish_faulty_topic(source);
+
 	if (!dbpool_up(source->env.pool))
 		return (struct source_health){"postgres", dbpool_reason(source->env.pool)};
 	if (source->state == SOURCE_STARTING)
@@ -324,6 +327,11 @@ struct source_health source_get_health(const struct source *source)
 	/* Once its time has passed, only a row could show more: without one, nothing speaks against being ready. */
 	if (!breaker_would_pass(&source->cluster, source->now_us))
 		return (struct source_health){"kafka", "messages time out or are refused by the cluster"};
+	if (topic != NULL) {
+		buf_clear(&source->reason);
+		buf_print(&source->reason, "topic %s: %s", topic->name, topic->error);
+		return (struct source_health){"kafka", buf_text(&source->reason)};
+	}
 	return (struct source_health){NULL, NULL};
 }
 

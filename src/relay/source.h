@@ -71,7 +71,7 @@ struct source_health {
 	const char *dependency; /* "postgres", "kafka" or "table"; NULL when it is ready */
 	const char *reason;	/* borrowed until the next step */
 };
-struct source_health source_get_health(const struct source *source);
+struct source_health source_get_health(struct source *source);
 
 /* When rows and ages were last counted in the database, by the clock of source_step; 0: never. */
 int64_t source_counted_us(const struct source *source);
