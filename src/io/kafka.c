@@ -208,8 +208,6 @@ static void on_report(struct kafka *kafka, const rd_kafka_message_t *report)
 
 	if (answer.verdict == VERDICT_OK)
 		kafka->delivered = kafka->useful = true;
-	else if (answer.fault == FAULT_TOPIC)
-		kafkatopics_ask(kafka->producer->topics, rd_kafka_topic_name(report->rkt), kafka->ticks);
 	else if (answer.fault == FAULT_PRODUCER)
 		condemn(kafka, KAFKA_REPLACED_FATAL, answer.name, answer.text);
 	if (kafka->state == PRODUCER_CONDEMNED && answer.verdict != VERDICT_OK)
@@ -429,15 +427,13 @@ void kafka_free(struct kafka *kafka)
 
 /* ---- publishing ---- */
 
-static enum verdict refuse(struct kafka *kafka, rd_kafka_resp_err_t code, const struct message *message,
-			   size_t bytes, struct kafka_answer *refusal)
+static enum verdict refuse(struct kafka *kafka, rd_kafka_resp_err_t code, size_t bytes,
+			   struct kafka_answer *refusal)
 {
 	const struct kafkaanswer_size size = {bytes, kafka->producer->limits.message_max_bytes};
 
 	*refusal = kafkaanswer_of_refusal(code, &size, &kafka->text);
-	if (refusal->fault == FAULT_TOPIC) {
-		kafkatopics_ask(kafka->producer->topics, message->topic, kafka->ticks);
-	} else if (refusal->fault == FAULT_PRODUCER) {
+	if (refusal->fault == FAULT_PRODUCER) {
 		condemn_if_fatal(kafka);
 		refusal->fault = FAULT_NONE;
 	}
@@ -460,7 +456,7 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	code = kafkaproducer_send(kafka->producer, message, sent);
 	if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
 		mem_free(sent);
-		return refuse(kafka, code, message, bytes, refusal);
+		return refuse(kafka, code, bytes, refusal);
 	}
 	list_append(&kafka->outstanding, &sent->node);
 	return VERDICT_OK;

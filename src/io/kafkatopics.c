@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 
-#include <stdlib.h>
 #include <uthash.h>
 
 /* Rows name their topics, so there may be any number of them. A handle that was dropped is made again cheaply. */
@@ -11,7 +10,6 @@
 struct topic {
 	rd_kafka_topic_t *handle;
 	char *name;
-	uint64_t asked_at; /* tick; 0: never */
 	UT_hash_handle hh;
 };
 
@@ -46,19 +44,12 @@ void kafkatopics_free(struct kafkatopics *topics)
 	mem_free(topics);
 }
 
-static struct topic *find(struct kafkatopics *topics, const char *name)
+rd_kafka_topic_t *kafkatopics_get(struct kafkatopics *topics, const char *name)
 {
+	rd_kafka_topic_t *handle;
 	struct topic *topic;
 
 	HASH_FIND_STR(topics->table, name, topic);
-	return topic;
-}
-
-rd_kafka_topic_t *kafkatopics_get(struct kafkatopics *topics, const char *name)
-{
-	struct topic *topic = find(topics, name);
-	rd_kafka_topic_t *handle;
-
 	if (topic != NULL)
 		return topic->handle;
 	handle = rd_kafka_topic_new(topics->rk, name, NULL);
@@ -71,17 +62,4 @@ rd_kafka_topic_t *kafkatopics_get(struct kafkatopics *topics, const char *name)
 	topic->name = mem_copy_string(name);
 	HASH_ADD_KEYPTR(hh, topics->table, topic->name, strlen(topic->name), topic);
 	return handle;
-}
-
-void kafkatopics_ask(struct kafkatopics *topics, const char *name, uint64_t tick)
-{
-	struct topic *topic = find(topics, name);
-	const struct rd_kafka_metadata *metadata;
-
-	if (topic == NULL || topic->asked_at == tick)
-		return;
-	topic->asked_at = tick;
-	/* A time-out of 0 sends the request and returns; the answer updates the library's view of the topic. */
-	if (rd_kafka_metadata(topics->rk, 0, topic->handle, &metadata, 0) == RD_KAFKA_RESP_ERR_NO_ERROR)
-		rd_kafka_metadata_destroy(metadata);
 }

@@ -5,7 +5,6 @@
 #define OUTBOXD_IO_KAFKATOPICS_H
 
 #include <librdkafka/rdkafka.h>
-#include <stdint.h>
 
 struct kafkatopics;
 
@@ -15,9 +14,5 @@ void kafkatopics_free(struct kafkatopics *topics);
 
 /* The handle, borrowed until the next call; NULL when the library refuses the name (rd_kafka_last_error tells). */
 rd_kafka_topic_t *kafkatopics_get(struct kafkatopics *topics, const char *name);
-
-/* Asks the brokers about a topic that was refused, at most once a tick, and does not wait. The library refuses a topic by
- * itself from then on, until metadata has shown it sound, and of its own accord it asks after minutes only. */
-void kafkatopics_ask(struct kafkatopics *topics, const char *name, uint64_t tick);
 
 #endif

@@ -147,6 +147,24 @@ START_TEST(test_F047_no_wake_up_is_lost)
 }
 END_TEST
 
+/* By the tick alone, which comes once a second, it would take as many seconds. */
+START_TEST(test_F047_a_report_wakes_the_loop)
+{
+	struct letter letter;
+	struct bench bench;
+	int i;
+
+	bench_open(&bench);
+	bench_start(&bench);
+	for (i = 0; i < 100; i++) {
+		ck_assert(bench_send(&bench, &letter, "topic", 10));
+		bench_settle(&bench, SOON);
+	}
+	bench_check_answer(&letter, VERDICT_OK, FAULT_NONE, false);
+	bench_close(&bench);
+}
+END_TEST
+
 static size_t turns;
 
 static void on_turn(struct ev_loop *loop, struct ev_prepare *prepare, int revents)
@@ -182,13 +200,14 @@ Suite *suite(void)
 	Suite *suite = suite_create("kafkalimits");
 	TCase *tcase = tcase_create("kafkalimits");
 
-	tcase_set_timeout(tcase, 120);
+	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_F044_a_size_error_names_both_numbers);
 	tcase_add_test(tcase, test_F044_headers_count);
 	tcase_add_test(tcase, test_a_full_queue_is_no_error);
 	tcase_add_test(tcase, test_F046_a_refused_message_leaves_nothing_behind);
 	tcase_add_test(tcase, test_F047_no_wake_up_is_lost);
 	tcase_add_test(tcase, test_F047_others_have_their_turn);
+	tcase_add_test(tcase, test_F047_a_report_wakes_the_loop);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
