@@ -148,6 +148,10 @@ $(addprefix $(BUILD)/tests/integration/,test_sql_server test_sql_plans): %: %.o 
 # A library that loses messages
 $(BUILD)/tests/integration/test_kafka: override LDFLAGS += -Wl,--wrap=rd_kafka_produceva
 
+.PHONY: check-kafka
+check-kafka: $(KAFKA_TESTS)
+	@$(PYTEST) integration/test_kafka_programs.py $(PYTEST_ARGS)
+
 .PHONY: integration-tests
 integration-tests: $(INTEGRATION_TESTS)
 
@@ -183,7 +187,7 @@ check: deps
 sanitize:
 	+@$(MAKE) BUILD=$(BUILD)/sanitize CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all -Wno-format-truncation' SEEDS=$(or $(SEEDS),200) \
-		check-unit check-simulation
+		check-unit check-simulation check-kafka
 
 # ---- to look at and to use
 .PHONY: demo

@@ -50,7 +50,7 @@ def pytest_terminal_summary(terminalreporter, config):
         for name, value in report.user_properties:
             if name == "measured" and report.when == "call":
                 terminalreporter.write_line(f"measured: {value}")
-    suite = pathlib.Path(config.args[0]).name if config.args else "tests"
+    suite = pathlib.Path(config.args[0]).stem if config.args else "tests"
     terminalreporter.write_line(f"{suite}: {count('passed')} passed, {count('failed', 'error')} failed")
 
 

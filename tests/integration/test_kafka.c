@@ -191,6 +191,7 @@ START_TEST(test_F041_an_error_comes_back_as_what_it_is)
 	struct bench bench;
 
 	bench_open(&bench);
+	bench_property(&bench, "linger.ms", "200");
 	bench_start(&bench);
 	bench_fail(&bench, at_once[_i].code, 1);
 	/* One request carries them all: an error of one record is the answer to each. */
