@@ -130,13 +130,13 @@ void *writer_main(void *argument)
 
 static void delete_row(struct race_world *world, PGconn *conn, int64_t id)
 {
-	world_touched(world, id);
+	world_taken_away(world, id);
 	run_print(world, conn, "delete", "DELETE FROM %s WHERE id = %ld", world->table, (long)id);
 }
 
 static void mark_sent(struct race_world *world, PGconn *conn, int64_t id)
 {
-	world_touched(world, id);
+	world_taken_away(world, id);
 	run_print(world, conn, "mark sent",
 		  "UPDATE %s SET status = 'SENT'%s WHERE id = %ld AND status IN ('PENDING', 'SENDING')",
 		  world->table, world->variant->settled ? ", settled_at = now()" : "", (long)id);
@@ -144,18 +144,19 @@ static void mark_sent(struct race_world *world, PGconn *conn, int64_t id)
 
 static void mark_pending(struct race_world *world, PGconn *conn, int64_t id)
 {
-	world_touched(world, id);
+	world_taken_away(world, id);
 	run_print(world, conn, "mark pending",
 		  "UPDATE %s SET status = 'PENDING' WHERE id = %ld AND status = 'SENDING'", world->table, (long)id);
 }
 
-/* In flight with a lease, and nobody's: it is foreign to every worker. */
+/* In flight with a lease, and nobody's: it is foreign to every worker. Not one that is held at infinity: it would stay there. */
 static void mark_in_flight(struct race_world *world, PGconn *conn, int64_t id)
 {
 	world_touched(world, id);
 	run_print(
 		world, conn, "mark in flight",
-		"UPDATE %s SET status = 'SENDING', %s = now() + interval '400 ms' WHERE id = %ld AND status = 'PENDING'",
+		"UPDATE %s SET status = 'SENDING', %s = now() + interval '400 ms' WHERE id = %ld AND status = 'PENDING' "
+		"AND available_at IS DISTINCT FROM 'infinity'",
 		world->table, world->variant->one_column ? "available_at" : "lease_until", (long)id);
 }
 

@@ -76,7 +76,7 @@ struct race_row {
 	int16_t key; /* -1: none, or not inserted by us */
 	bool poison; /* kills the worker that tries to deliver it */
 	bool hand; /* people changed it while it may have been in flight, or finished it: documented exceptions apply */
-	bool overtaken; /* failed with on_failed: continue: later rows have gone on without it */
+	bool overtaken; /* later rows may go on without it: failed with on_failed: continue, or taken away by hand */
 	int delivered;
 	uint64_t holder;    /* the claim that holds it; 0: none */
 	int64_t held_until; /* the earliest end of its lease, by our clock */
@@ -114,7 +114,8 @@ void world_fail(struct race_world *world, const char *format, ...) __attribute__
 void world_count(struct race_world *world, uint64_t *counter, uint64_t more);
 
 void world_inserted(struct race_world *world, int64_t id, int key, bool poison);
-void world_touched(struct race_world *world, int64_t id); /* by hand; before the statement */
+void world_touched(struct race_world *world, int64_t id);    /* by hand; before the statement */
+void world_taken_away(struct race_world *world, int64_t id); /* the same, perhaps out of somebody's flight */
 void world_overtaken(struct race_world *world,
 		     int64_t id); /* failed, and with on_failed: continue not waited for */
 int64_t world_recent(struct race_world *world,
@@ -124,7 +125,8 @@ bool world_hand(struct race_world *world, int64_t id);
 uint64_t world_next_claim(struct race_world *world);
 void world_claimed(struct race_world *world, int64_t id, uint64_t claim, int64_t until_us);
 void world_let_go(struct race_world *world, int64_t id, uint64_t claim); /* before the settle is sent */
-void world_delivered(struct race_world *world, int64_t id, int key, uint64_t claim);
+/* False: too late, nothing was delivered; the lease ends at until_us. */
+bool world_delivered(struct race_world *world, int64_t id, int key, uint64_t claim, int64_t until_us);
 
 /* An unexpected error; deadlocks and the like are failures. */
 void world_error(struct race_world *world, const char *what, const PGresult *result);

@@ -398,6 +398,18 @@ static void check_selves(struct worker *worker, const struct held *held)
 	}
 }
 
+/* False: its lease has ended on the way; it is released. */
+static bool hand_over(struct worker *worker, struct held *held)
+{
+	int64_t until = worker->sin == SIN_LATE_DELIVERY ? INT64_MAX : held->until_us;
+	bool delivered;
+
+	check_selves(worker, held);
+	delivered = world_delivered(worker->world, held->id, held->key, held->claim, until);
+	set_outcome(worker, held, delivered ? ROW_SENT : ROW_PENDING, 0, delivered ? 0 : 1, NULL);
+	return delivered;
+}
+
 static void judge(struct worker *worker, struct held *held)
 {
 	double luck = worker->world->quiet || worker->suspect_in_memory ? 1 : backoff_uniform(&worker->random);
@@ -408,12 +420,8 @@ static void judge(struct worker *worker, struct held *held)
 		set_outcome(worker, held, ROW_PENDING, race_below(&worker->random, 400000) + 1, 0, "try again");
 	else if (luck < 0.09)
 		set_outcome(worker, held, ROW_PENDING, 0, 1, NULL);
-	else {
-		check_selves(worker, held);
-		world_delivered(worker->world, held->id, held->key, held->claim);
-		set_outcome(worker, held, ROW_SENT, 0, 0, NULL);
+	else if (hand_over(worker, held))
 		return;
-	}
 	release_followers(worker, held);
 }
 

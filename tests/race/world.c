@@ -112,6 +112,15 @@ void world_touched(struct race_world *world, int64_t id)
 	unlock(world);
 }
 
+/* Whoever holds it may still deliver it, and its followers no longer wait. */
+void world_taken_away(struct race_world *world, int64_t id)
+{
+	lock(world);
+	world->rows[id].hand = world->rows[id].overtaken = true;
+	world->by_hand++;
+	unlock(world);
+}
+
 void world_overtaken(struct race_world *world, int64_t id)
 {
 	if (world->variant->block)
@@ -188,11 +197,16 @@ void world_let_go(struct race_world *world, int64_t id, uint64_t claim)
 	unlock(world);
 }
 
-void world_delivered(struct race_world *world, int64_t id, int key, uint64_t claim)
+bool world_delivered(struct race_world *world, int64_t id, int key, uint64_t claim, int64_t until_us)
 {
 	struct race_row *row = &world->rows[id];
 
 	lock(world);
+	/* Looked at here, for on a busy machine much time may have passed since the worker looked. */
+	if (race_now_us() >= until_us) {
+		unlock(world);
+		return false;
+	}
 	if (row->holder != claim && !row->hand)
 		fail_locked(world, "row %ld is delivered while another worker holds it", (long)id);
 	if (key >= 0 && row->delivered == 0 && !row->overtaken && id < world->newest[key])
@@ -203,6 +217,7 @@ void world_delivered(struct race_world *world, int64_t id, int key, uint64_t cla
 	row->delivered++;
 	world->deliveries++;
 	unlock(world);
+	return true;
 }
 
 /* ---- beginning and end ---- */
