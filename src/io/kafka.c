@@ -206,6 +206,8 @@ static void on_report(struct kafka *kafka, const rd_kafka_message_t *report)
 	const struct kafkaanswer_size size = {sent->bytes, kafka->producer->limits.message_max_bytes};
 	struct kafka_answer answer = kafkaanswer_of_report(report, &size, &kafka->text);
 
+	if (answer.verdict == VERDICT_OK && kafka->producer->limits.offsets && report->offset < 0)
+		answer = kafkaanswer_of_guess();
 	if (answer.verdict == VERDICT_OK)
 		kafka->delivered = kafka->useful = true;
 	else if (answer.fault == FAULT_PRODUCER)

@@ -67,6 +67,20 @@ struct kafka_answer kafkaanswer_of_refusal(rd_kafka_resp_err_t code, const struc
 	return answer;
 }
 
+/* An idempotent producer takes a message for delivered when a later one of its partition was acknowledged, for a broker
+ * accepts no gap. But one that knows nothing yet of this producer there accepts any sequence number first. Seen on a real
+ * one: the first batches of a partition were refused for too few replicas, then a later one was taken, and those before it
+ * were reported delivered and never written. */
+struct kafka_answer kafkaanswer_of_guess(void)
+{
+	return (struct kafka_answer){.verdict = VERDICT_UNKNOWN,
+				     .fault = FAULT_CLUSTER,
+				     .possibly_written = true,
+				     .code = RD_KAFKA_RESP_ERR__NO_OFFSET,
+				     .name = rd_kafka_err2name(RD_KAFKA_RESP_ERR__NO_OFFSET),
+				     .text = "reported delivered without an offset: perhaps it was never written"};
+}
+
 struct kafka_answer kafkaanswer_of_loss(void)
 {
 	return (struct kafka_answer){.verdict = VERDICT_UNKNOWN,

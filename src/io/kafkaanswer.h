@@ -18,6 +18,9 @@ struct kafkaanswer_size {
 struct kafka_answer kafkaanswer_of_report(const rd_kafka_message_t *report, const struct kafkaanswer_size *size,
 					  struct err *space);
 
+/* The answer to a message that is reported as delivered, but without an offset, where there should be one. */
+struct kafka_answer kafkaanswer_of_guess(void);
+
 /* The answer to a message that the library did not take: it is surely not written. */
 struct kafka_answer kafkaanswer_of_refusal(rd_kafka_resp_err_t code, const struct kafkaanswer_size *size,
 					   struct err *space);

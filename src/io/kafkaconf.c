@@ -136,6 +136,7 @@ static bool finish(rd_kafka_conf_t *conf, const struct config_kafka *config, str
 
 	limits->message_timeout_ms = get_number(conf, "message.timeout.ms");
 	limits->message_max_bytes = get_number(conf, "message.max.bytes");
+	limits->offsets = get_number(conf, "acks") != 0;
 	if (limits->message_timeout_ms <= 0)
 		return err_set(err, "message.timeout.ms 0 (never) cannot be used: a lease could not outlast it");
 	for (i = 0; i < config->n_properties; i++)

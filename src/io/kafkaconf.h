@@ -13,6 +13,7 @@
 struct kafkaconf_limits {
 	int64_t message_timeout_ms;
 	int64_t message_max_bytes;
+	bool offsets; /* what was written is acknowledged with its offset: not with acks=0 */
 };
 
 /* The library's configuration, to be given to rd_kafka_new or destroyed. NULL, err and *property (index of the offending

@@ -73,3 +73,16 @@ def test_little_memory_does_not_wait_for_a_long_poll(mock_outbox, mock):
         mock.fail("Produce", code, 2)
         time.sleep(.15)
     wait_until(lambda: mock_outbox.states().get("SENT", 0) >= 298, 29, mock_outbox.states)
+
+
+def test_what_is_reported_without_an_offset_is_sent_again(mock_outbox, mock):
+    """After some refusals librdkafka takes messages for delivered because a later one was; they may never have been written."""
+    relay = mock_outbox.relay({"batch": 2, "max_in_flight": 3, "ordering": "none", "poll": "200ms"}).start()
+    mock_outbox.fill(300)
+    for _ in range(3):
+        mock.fail("Produce", "NOT_ENOUGH_REPLICAS", 2)
+        time.sleep(.15)
+    mock_outbox.wait_sent(300)
+    assert set(mock_outbox.numbers(300)) == set(range(1, 301))
+    assert relay.metrics().value("outboxd_possible_duplicates_total", window="timed_out") >= 1
+    assert mock_outbox.database.value("SELECT max(attempts) FROM event_outbox") == 1
