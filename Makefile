@@ -88,7 +88,7 @@ check-unit: $(UNIT_TESTS)
 # ---- simulation: the pure part of src/relay as it is, on fakes of db.h, kafka.h and log.h
 SIMULATION := $(BUILD)/tests/simulation/simulation
 SIMULATION_PURE := $(filter-out $(BUILD)/src/base/log.o,$(PURE))
-SIMULATION_FAKES := $(filter-out $(BUILD)/tests/simulation/replay_%,$(call objects,tests/simulation))
+SIMULATION_FAKES := $(filter-out $(BUILD)/tests/simulation/replay_sql.o,$(call objects,tests/simulation))
 
 $(SIMULATION): $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS)
@@ -96,6 +96,12 @@ $(SIMULATION): $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
 .PHONY: check-simulation
 check-simulation: $(SIMULATION)
 	@$(SIMULATION) --seeds $(or $(SEEDS),2000)
+
+# Histories of the fake database, recorded by the simulation, on a real PostgreSQL: the only part that needs libpq.
+REPLAY_SQL := $(BUILD)/tests/simulation/replay-sql
+
+$(REPLAY_SQL): $(BUILD)/tests/simulation/replay_sql.o $(BUILD)/tests/simulation/configs.o $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq)
 
 # Breaks each rule once: the checker must notice. MUTANTS: only those.
 .PHONY: mutants
@@ -156,7 +162,7 @@ check-kafka: $(KAFKA_TESTS)
 integration-tests: $(INTEGRATION_TESTS)
 
 .PHONY: check-integration
-check-integration: all $(MOCKBROKER) $(HTTPSERVER) integration-tests
+check-integration: all $(MOCKBROKER) $(HTTPSERVER) integration-tests $(SIMULATION) $(REPLAY_SQL)
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e

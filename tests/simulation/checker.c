@@ -21,6 +21,11 @@ struct check_totals check_totals(const struct sim *sim)
 	return sim->checker->totals;
 }
 
+void check_changed(struct sim *sim)
+{
+	sim->checker->totals.changed++;
+}
+
 struct row_record *record_of(struct sim *sim, struct row *row)
 {
 	if (row->record == NULL)
@@ -247,7 +252,8 @@ static void check_moved(struct start *start, const struct statement *statement, 
 		sim_fail(start->sim, "parked-in-flight", "row %lld is parked, and in flight",
 			 (long long)effect->row->id);
 	/* Its lease had run out, but whoever claims it later finds it pending. */
-	start->sim->checker->parked_from_flight += effect->before->state == ROW_IN_FLIGHT;
+	start->sim->checker->parked_from_flight +=
+		effect->before->state == ROW_IN_FLIGHT && effect->after->state == ROW_PENDING;
 }
 
 void check_commit(struct start *start, const struct statement *statement)

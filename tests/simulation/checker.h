@@ -52,6 +52,8 @@ void check_submit(struct start *start, const struct statement *statement);
 void check_commit(struct start *start, const struct statement *statement);
 void check_db_answer(struct start *start, const struct statement *statement, enum verdict verdict);
 
+void check_changed(struct sim *sim);
+
 /* ---- Kafka ---- */
 /* The row that a message came from, by its event_id header. */
 struct row *check_row(struct start *start, const struct message *message);
@@ -81,6 +83,7 @@ void check_only_crashers(struct sim *sim);
 /* What was seen, for the totals. */
 struct check_totals {
 	uint64_t claims, publications, written, duplicates, takeovers, fenced, failed;
+	uint64_t changed; /* rows that had changed between a statement's snapshot and its lock */
 };
 struct check_totals check_totals(const struct sim *sim);
 

@@ -69,7 +69,6 @@ static size_t cut_by_bytes(struct statement *statement, struct pick *picks, size
 	qsort(picks, n, sizeof(*picks), pick_by_due);
 	for (i = 0; i < n && (before == 0 || before < statement->params.max_bytes); i++)
 		before += statement_bytes(picks[i].row, picks[i].version);
-	statement->candidates = (int64_t)i;
 	if (i > 0) {
 		statement->last = picks[i - 1].version;
 		statement->last_id = picks[i - 1].row->id;
@@ -221,13 +220,19 @@ static bool among(const struct run *run, const struct row *row)
 	return false;
 }
 
+static bool may_be_pulled(const struct statement *statement, const struct version *version)
+{
+	return version->state == ROW_PENDING ||
+	       (version->state == ROW_IN_FLIGHT && statement_expired(statement, version));
+}
+
 /* Open rows that are due, but later than the key's candidates: drawn forward. */
 static void pull(struct statement *statement, const struct run *run)
 {
 	for (size_t i = run->free; i < run->n && i < run->n_open && statement->sim->broken != BREAK_PULL; i++) {
 		const struct pick *late = &run->open[i];
 
-		if (among(run, late->row) || late->version->state != ROW_PENDING ||
+		if (among(run, late->row) || !may_be_pulled(statement, late->version) ||
 		    late->version->available_at <= run->due || late->version->available_at > statement->xact.now)
 			continue;
 		if (statement_lock(statement, late->row, late->version) != late->version)
@@ -242,6 +247,7 @@ void statement_claim(struct statement *statement)
 	struct pick *picks;
 	size_t n = lock_candidates(statement, is_candidate, (size_t)statement->params.limit, &picks);
 
+	statement->candidates = (int64_t)n;
 	n = cut_by_bytes(statement, picks, n);
 	qsort(picks, n, sizeof(*picks), by_key_and_id);
 	for (size_t i = 0; i < n;) {
@@ -282,6 +288,7 @@ void statement_suspect(struct statement *statement)
 		park_behind(statement, head, run.rs, run.n);
 		i += run.n;
 	}
+	statement->free = one != NULL;
 	if (one != NULL)
 		claim_row(statement, one);
 }

@@ -6,6 +6,8 @@
  * whole pipeline from the start, may go on and commit all the same, even after the client has been told. */
 #include "fakedb.h"
 
+#include "record.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -51,6 +53,9 @@ struct request {
 	const char *sqlstate; /* of an injected error, or NULL */
 	bool early;	      /* BREAK_EARLY_ANSWER */
 	int64_t sent_us, waiting_since;
+	struct slice *raw; /* copies of its values, for the record */
+	int n_raw;
+	bool recorded;
 };
 
 struct fakedb *fakedb_new(struct sim *sim, const struct config_source *config, struct sql_templates templates,
@@ -397,7 +402,15 @@ static void on_run(void *context)
 		refuse(request, error);
 		return;
 	}
+	if (!request->recorded && sim->record != NULL) {
+		/* The real server cannot be stopped between the snapshot of these and their locks. */
+		table_snapshot(&request->statement.xact);
+		record_start(&request->statement, request->raw, request->n_raw);
+		request->recorded = true;
+	}
 	if (!statement_run(&request->statement, on_run, request)) {
+		if (request->waiting_since == 0)
+			record_wait(&request->statement);
 		if (request->waiting_since == 0)
 			request->waiting_since = sim_now(sim);
 		return;
@@ -407,6 +420,7 @@ static void on_run(void *context)
 		refuse(request, "55P03");
 		return;
 	}
+	record_run(&request->statement);
 	request->stage = STAGE_RUN;
 	if (sim->broken == BREAK_EARLY_ANSWER && request->statement.kind == SQL_CLAIM && sim_chance(sim, 0.02)) {
 		request->doomed = true;
@@ -420,6 +434,11 @@ static void on_snapshot(void *context)
 	struct request *request = context;
 
 	table_snapshot(&request->statement.xact);
+	if (request->statement.kind == SQL_CLAIM || request->statement.kind == SQL_CLAIM_FAR ||
+	    request->statement.kind == SQL_SUSPECT || request->statement.kind == SQL_EXPIRE) {
+		record_start(&request->statement, request->raw, request->n_raw);
+		request->recorded = true;
+	}
 	agenda_add(request->pool->db->sim->agenda, moment(request, 200, 200 * MS), on_run, request);
 }
 
@@ -467,6 +486,8 @@ bool dbpool_submit(struct dbpool *pool, const struct db_request *asked)
 	request->statement.templates = db->templates;
 	request->statement.living = &pool->start->results;
 	params_read(db->sim, db->config, asked->statement, asked->values, &request->statement.params);
+	request->n_raw = asked->statement->n_params;
+	request->raw = record_values(db->sim, asked->values, request->n_raw);
 	trace(request, "submitted");
 	check_submit(pool->start, &request->statement);
 	agenda_add(db->sim->agenda, moment(request, 200, 200 * MS), on_begin, request);

@@ -4,7 +4,7 @@
  *   simulation --seed S [--trace]     one of them again, exactly, with what happened
  *   --stop                            at the first that fails
  *   --break NAME                      with one rule of the database or of Kafka broken: the checker must notice
- *   --replay FILE                     writes the statements of --seed, for replay-sql */
+ *   --record FILE                     writes the statements of --seed, for replay-sql */
 #include "world.h"
 
 #include <getopt.h>
@@ -15,7 +15,7 @@
 struct arguments {
 	uint64_t from, seeds;
 	bool stop;
-	const char *replay;
+	const char *record;
 	struct world_options options;
 };
 
@@ -33,7 +33,7 @@ static void on_crash(int number)
 static int usage(const char *program)
 {
 	fprintf(stderr,
-		"usage: %s --seeds N [--from S] [--stop] | --seed S [--trace] [--replay FILE]   [--break NAME]\nbreaks:",
+		"usage: %s --seeds N [--from S] [--stop] | --seed S [--trace] [--record FILE]   [--break NAME]\nbreaks:",
 		program);
 	for (int i = 1; i < SIM_BREAKS; i++)
 		fprintf(stderr, " %s", sim_break_name((enum sim_break)i));
@@ -47,7 +47,7 @@ static bool parse(int argc, char **argv, struct arguments *arguments)
 		{"seeds", required_argument, NULL, 'n'},  {"from", required_argument, NULL, 'f'},
 		{"seed", required_argument, NULL, 's'},	  {"trace", no_argument, NULL, 't'},
 		{"stop", no_argument, NULL, 'x'},	  {"break", required_argument, NULL, 'b'},
-		{"replay", required_argument, NULL, 'r'}, {0}};
+		{"record", required_argument, NULL, 'r'}, {0}};
 	int option;
 
 	*arguments = (struct arguments){.from = 1};
@@ -64,7 +64,7 @@ static bool parse(int argc, char **argv, struct arguments *arguments)
 		} else if (option == 'x') {
 			arguments->stop = true;
 		} else if (option == 'r') {
-			arguments->replay = optarg;
+			arguments->record = optarg;
 		} else if (option == 'b') {
 			arguments->options.broken = sim_break_find(optarg);
 		} else {
@@ -83,6 +83,7 @@ static void add(struct check_totals *sum, const struct check_totals *more)
 	sum->takeovers += more->takeovers;
 	sum->fenced += more->fenced;
 	sum->failed += more->failed;
+	sum->changed += more->changed;
 }
 
 static void report(const char *program, const struct arguments *arguments, uint64_t seed,
@@ -99,11 +100,11 @@ static void report(const char *program, const struct arguments *arguments, uint6
 static void print_totals(uint64_t passed, uint64_t failed, const struct check_totals *sum, double virtual_hours)
 {
 	printf("simulation: %.1f virtual hours: %llu rows claimed, %llu published, %llu written, %llu of them again; "
-	       "%llu leases taken over, %llu outcomes fenced, %llu rows failed\n",
+	       "%llu leases taken over, %llu outcomes fenced, %llu rows failed, %llu changed between snapshot and lock\n",
 	       virtual_hours, (unsigned long long)sum->claims, (unsigned long long)sum->publications,
 	       (unsigned long long)sum->written, (unsigned long long)sum->duplicates,
-	       (unsigned long long)sum->takeovers, (unsigned long long)sum->fenced,
-	       (unsigned long long)sum->failed);
+	       (unsigned long long)sum->takeovers, (unsigned long long)sum->fenced, (unsigned long long)sum->failed,
+	       (unsigned long long)sum->changed);
 	printf("simulation: %llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
 }
 
@@ -116,8 +117,8 @@ int main(int argc, char **argv)
 
 	if (!parse(argc, argv, &arguments))
 		return usage(argv[0]);
-	if (arguments.replay != NULL && (arguments.options.replay = fopen(arguments.replay, "w")) == NULL) {
-		perror(arguments.replay);
+	if (arguments.record != NULL && (arguments.options.record = fopen(arguments.record, "w")) == NULL) {
+		perror(arguments.record);
 		return 1;
 	}
 	signal(SIGABRT, on_crash);
@@ -135,8 +136,8 @@ int main(int argc, char **argv)
 		passed += result.passed;
 		failed += !result.passed;
 	}
-	if (arguments.options.replay != NULL)
-		fclose(arguments.options.replay);
+	if (arguments.options.record != NULL)
+		fclose(arguments.options.record);
 	print_totals(passed, failed, &sum, hours);
 	return failed == 0 ? 0 : 1;
 }

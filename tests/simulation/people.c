@@ -1,5 +1,7 @@
 #include "people.h"
 
+#include "record.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,8 +112,10 @@ static void unpark(struct act *act)
 			continue;
 		version = table_committed(row);
 		if (version != NULL && row->newest->by == NULL && version->state == ROW_PENDING &&
-		    version->available_at == TABLE_SENTINEL)
+		    version->available_at == TABLE_SENTINEL) {
 			table_write(&act->xact, row)->available_at = act->xact.now;
+			record_write(&act->xact, row);
+		}
 	}
 }
 
@@ -145,6 +149,7 @@ static void lock_act(void *context)
 		return;
 	}
 	write_act(act);
+	record_write(&act->xact, act->row);
 	if (act->kind == ACT_SKIP || act->kind == ACT_RETRY)
 		unpark(act);
 	sim_trace(people->sim, "people %d row %lld", (int)act->kind, (long long)act->row->id);
@@ -218,6 +223,7 @@ static void insert_row(struct people *people, struct act *act)
 		row->nature = NATURE_CRASHER;
 		people->crashers++;
 	}
+	record_insert(&act->xact, row);
 }
 
 static void insert(struct people *people)

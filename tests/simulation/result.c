@@ -183,8 +183,12 @@ static struct db_result *claim_result(struct statement *statement)
 	}
 	if (n == 0) {
 		put_tail(result, statement);
-		for (size_t i = SQL_C_ID; i < columns; i++)
-			put(result, SLICE_NULL);
+		for (size_t i = SQL_C_ID; i < columns; i++) {
+			if (i == SQL_C_TAKEN && statement->kind != SQL_SUSPECT)
+				put_integer(result, 0, 4);
+			else
+				put(result, SLICE_NULL);
+		}
 	}
 	return result;
 }
@@ -200,6 +204,22 @@ static struct db_result *id_result(const struct statement *statement, enum effec
 	return result;
 }
 
+/* Of its key, so that each blocked key counts once. */
+static bool is_first_failed(const struct statement *statement, const struct row *row)
+{
+	if (statement->config->ordering == ORDERING_NONE || statement->config->on_failed == ON_FAILED_CONTINUE)
+		return false;
+	for (int64_t id = 1; id < row->id && row->key != NULL; id++) {
+		const struct row *other = table_find(statement->xact.table, id);
+		const struct version *version = table_visible(other, statement->xact.snapshot);
+
+		if (version != NULL && version->settled_at == TABLE_NULL && version->state == ROW_FAILED &&
+		    other->key != NULL && strcmp(other->key, row->key) == 0)
+			return false;
+	}
+	return row->key != NULL;
+}
+
 static void count_row(const struct statement *statement, const struct row *row, int64_t *numbers)
 {
 	const struct version *version = table_visible(row, statement->xact.snapshot);
@@ -209,6 +229,7 @@ static void count_row(const struct statement *statement, const struct row *row, 
 		return;
 	if (version->state == ROW_FAILED) {
 		numbers[SQL_N_FAILED]++;
+		numbers[SQL_N_BLOCKED_KEYS] += is_first_failed(statement, row);
 		return;
 	}
 	if (age > numbers[SQL_N_OLDEST_US])
@@ -229,12 +250,16 @@ static void count_row(const struct statement *statement, const struct row *row, 
 static struct db_result *count_result(const struct statement *statement)
 {
 	struct db_result *result = result_new(statement, 1, SQL_COUNT_COLUMNS);
-	int64_t numbers[SQL_COUNT_COLUMNS] = {0};
+	int64_t numbers[SQL_COUNT_COLUMNS] = {[SQL_N_OLDEST_US] = -1};
 
 	for (size_t i = 0; i < statement->xact.table->n_rows; i++)
 		count_row(statement, statement->xact.table->rows[i], numbers);
-	for (int i = 0; i < SQL_N_BOUNDED; i++)
+	for (int i = 0; i < SQL_N_OLDEST_US; i++)
 		put_integer(result, numbers[i], 8);
+	if (numbers[SQL_N_OLDEST_US] < 0)
+		put(result, SLICE_NULL);
+	else
+		put_integer(result, numbers[SQL_N_OLDEST_US], 8);
 	put_integer(result, 0, 4);
 	return result;
 }

@@ -55,7 +55,7 @@ struct sim {
 	bool calm;     /* faults are switched off: the history runs out */
 	char rule[48]; /* the first broken promise; "" while there is none */
 	char failure[512];
-	FILE *replay; /* statements for the replay on a real server, or NULL */
+	FILE *record; /* for the replay on a real server, or NULL */
 };
 
 const char *sim_break_name(enum sim_break broken);

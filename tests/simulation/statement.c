@@ -1,5 +1,5 @@
 /* What all statements share, and those that only keep the table in order: expire, settle, sweep. */
-#include "statement.h"
+#include "checker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,8 @@ const struct version *statement_lock(struct statement *statement, struct row *ro
 {
 	if (!table_lock(&statement->xact, row))
 		return NULL;
+	if (row->newest->by != &statement->xact && table_committed(row) != seen)
+		check_changed(statement->sim);
 	if (statement->sim->broken == BREAK_RECHECK)
 		return seen;
 	/* Rows that this very statement has written keep showing as they were. */

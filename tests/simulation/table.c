@@ -1,5 +1,7 @@
 #include "table.h"
 
+#include "record.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ void table_begin(struct table *table, struct xact *xact)
 	xact->table = table;
 	xact->now = sim_now(table->sim);
 	xact->active = true;
+	xact->number = ++table->xacts;
 }
 
 void table_snapshot(struct xact *xact)
@@ -70,6 +73,7 @@ void table_commit(struct xact *xact)
 		}
 	}
 	end(xact);
+	record_commit(xact);
 }
 
 void table_rollback(struct xact *xact)
@@ -85,6 +89,7 @@ void table_rollback(struct xact *xact)
 			row->newest->by = NULL; /* an insert that never was: its id is lost */
 	}
 	end(xact);
+	record_rollback(xact);
 }
 
 const struct version *table_visible(const struct row *row, uint64_t snapshot)
@@ -138,6 +143,7 @@ struct version *table_write(struct xact *xact, struct row *row)
 	version->older = row->newest;
 	version->commit = 0;
 	version->by = xact;
+	xact->wrote = true;
 	version->ctid = ++xact->table->ctids;
 	row->newest = version;
 	return version;

@@ -53,8 +53,8 @@ struct xact {
 	struct table *table;
 	int64_t now;	   /* its now() */
 	uint64_t snapshot; /* of its one statement */
-	int session;	   /* for the replay */
-	bool active;
+	int number;	   /* for the record */
+	bool active, wrote;
 	struct row **locked;
 	size_t n_locked, size_locked;
 	agenda_fn *resume;
@@ -68,6 +68,7 @@ struct table {
 	size_t n_rows, size_rows;
 	uint64_t commits;
 	int64_t ctids;
+	int xacts;
 	int64_t lock_timeout_us;
 };
 

@@ -1,8 +1,10 @@
 #include "world.h"
 
+#include "configs.h"
 #include "fakedb.h"
 #include "fakekafka.h"
 #include "people.h"
+#include "record.h"
 
 #include <string.h>
 
@@ -43,7 +45,7 @@ struct instance {
 struct world {
 	struct sim sim;
 	struct config_source config;
-	struct config_header headers[1];
+	struct config_header header;
 	char owner[INSTANCES][16];
 	struct route *route;
 	struct table *table;
@@ -320,38 +322,10 @@ static void on_fault(void *context)
 
 static void choose_config(struct world *world)
 {
-	static const char *const columns[CONFIG_COLUMNS] = {
-		[COLUMN_ID] = "id",
-		[COLUMN_ORDER] = "id",
-		[COLUMN_EVENT_ID] = "event_id",
-		[COLUMN_KEY] = "aggregate_id",
-		[COLUMN_TYPE] = "event_type",
-		[COLUMN_PAYLOAD] = "payload",
-		[COLUMN_HEADERS] = "headers",
-		[COLUMN_STATUS] = "status",
-		[COLUMN_ATTEMPTS] = "attempts",
-		[COLUMN_AVAILABLE_AT] = "available_at",
-		[COLUMN_LEASE_UNTIL] = "lease_until",
-		[COLUMN_LEASE_OWNER] = "lease_owner",
-		[COLUMN_LAST_ERROR] = "last_error",
-		[COLUMN_CREATED_AT] = "created_at",
-		[COLUMN_SETTLED_AT] = "settled_at",
-	};
 	struct sim *sim = &world->sim;
 	struct config_source *config = &world->config;
 
-	memcpy(config->columns, columns, sizeof(columns));
-	config->name = "orders";
-	config->table = "public.event_outbox";
-	config->preset = "outboxd";
-	config->states[ROW_PENDING] = "PENDING";
-	config->states[ROW_IN_FLIGHT] = "SENDING";
-	config->states[ROW_SENT] = "SENT";
-	config->states[ROW_FAILED] = "FAILED";
-	config->topic = "{event_type}";
-	world->headers[0] = (struct config_header){.name = "event_id", .template_text = "{event_id}"};
-	config->headers = world->headers;
-	config->n_headers = 1;
+	configs_standard(config, &world->header);
 	config->ordering = sim_chance(sim, 0.85) ? ORDERING_KEY : ORDERING_NONE;
 	config->on_failed = sim_chance(sim, 0.6) ? ON_FAILED_BLOCK : ON_FAILED_CONTINUE;
 	config->batch = sim_between(sim, 1, 20);
@@ -408,13 +382,14 @@ static void begin(struct world *world, const struct world_options *options)
 	sim->seed = options->seed;
 	sim->broken = options->broken;
 	sim->trace = options->trace;
-	sim->replay = options->replay;
+	sim->record = options->record;
 	sim_log_to(sim);
 	sim->arena = arena_new();
 	sim->agenda = agenda_new(SIM_START);
 	backoff_seed(&sim->random, options->seed);
 	choose_config(world);
 	choose_faults(world, &habits);
+	record_config(sim, &world->config);
 	world->metrics = metrics_new();
 	world->route = route_new(&world->config, &err);
 	world->table = table_new(sim);

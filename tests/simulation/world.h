@@ -15,7 +15,7 @@ struct world_options {
 	uint64_t seed;
 	enum sim_break broken;
 	bool trace;
-	FILE *replay;
+	FILE *record;
 };
 
 struct world_result world_run(const struct world_options *options);
