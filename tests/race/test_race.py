@@ -23,7 +23,7 @@ def test_nothing_goes_wrong(database):
 
 
 # Three that show at once; `race --break all` has the rest, and takes some minutes.
-@pytest.mark.parametrize("broken", ["foreign", "bytes", "old-claim"])
+@pytest.mark.parametrize("broken", ["foreign", "bytes", "memory-order"])
 def test_a_break_is_noticed(database, broken):
     done = race(database, "--seconds", "6", "--break", broken)
     assert done.returncode == 1, done.stdout
