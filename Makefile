@@ -28,7 +28,7 @@ help:
 
 .PHONY: deps
 deps:
-	@tools/deps
+	@tests/tools/deps
 
 PACKAGES := libpq rdkafka yaml-0.1 jansson libmicrohttpd
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla
@@ -198,7 +198,7 @@ sanitize:
 # ---- to look at and to use
 .PHONY: demo
 demo:
-	@tools/deps build demo
+	@tests/tools/deps build demo
 	+@$(MAKE) -sq all 2>/dev/null || echo "Building $(BUILD)/outboxd"
 	+@$(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) all
 	@cd tests && BUILD=$(abspath $(BUILD)) KEEP=$(KEEP) $(PYTHON) -B -m demo
@@ -220,8 +220,8 @@ format:
 # ---- what the documentation has from the program itself (a unit test sees to the reference)
 .PHONY: docs
 docs: all
-	@$(BUILD)/outboxd config --reference | tools/embed reference docs/configuration.md
-	@$(BUILD)/outboxd states | tools/embed states README.md
+	@$(BUILD)/outboxd config --reference | tests/tools/embed reference docs/configuration.md
+	@$(BUILD)/outboxd states | tests/tools/embed states README.md
 
 .PHONY: lint
 lint:
