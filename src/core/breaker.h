@@ -21,7 +21,7 @@ struct breaker {
 };
 
 #define BREAKER_INITIAL_US 1000000
-#define BREAKER_MAX_US 30000000
+#define BREAKER_MAX_US 24000000 /* with jitter and the spread of the rows that wait: 30 s */
 
 /* May one more pass now? In BREAKER_OPEN, when the time has come, this takes the probe: state becomes PROBING. */
 bool breaker_pass(struct breaker *breaker, int64_t now_us);
@@ -29,7 +29,7 @@ bool breaker_pass(struct breaker *breaker, int64_t now_us);
 /* Would breaker_pass say yes? Changes nothing. */
 bool breaker_would_pass(const struct breaker *breaker, int64_t now_us);
 
-/* An answer came. A failure opens it for 1 s doubling to 30 s with jitter; a failure that comes while it is open already
+/* An answer came. A failure opens it for 1 s doubling to 24 s, +-20 % jitter; a failure that comes while it is open already
  * (of a message sent before) changes nothing. Returns true when the state changed. */
 bool breaker_success(struct breaker *breaker);
 bool breaker_failure(struct breaker *breaker, int64_t now_us, struct backoff_random *random);

@@ -29,7 +29,7 @@ static void record(struct row *row, enum outcome outcome, int64_t delay_us, cons
 	row->awaits_elder = false;
 	mem_free(row->error);
 	row->error = mem_copy_string(error);
-	publish_end_trial(row);
+	topics_end_trial(row);
 	source_move_row(row, STAGE_UNSETTLED);
 }
 
@@ -113,7 +113,7 @@ static void remove_row(struct row *row)
 	source->rows--;
 	source->bytes -= row->bytes;
 	unlink_selves(source, row);
-	publish_forget_topic(row);
+	topics_leave(row);
 	if (row->key != NULL)
 		keys_drop(&source->keys, row->key,
 			  source->jobs[SCHED_CLAIM].running || source->jobs[SCHED_SUSPECT].running
@@ -128,7 +128,7 @@ void outcome_forget(struct row *row)
 		break_key(row);
 	if (row->key != NULL)
 		keys_leave(row);
-	publish_end_trial(row);
+	topics_end_trial(row);
 	row->batch->source->forgotten++;
 	remove_row(row);
 }

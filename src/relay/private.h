@@ -3,7 +3,7 @@
  *   source.c   states, the pass, what is asked from outside
  *   jobs.c     starts jobs, and draws the conclusions of the small ones (inspect, expire, sweep, count)
  *   claim.c    claims: parameters, where to start, rows entering memory
- *   publish.c  rows to Kafka, Kafka's answers, topics
+ *   publish.c  rows to Kafka, Kafka's answers;  topics.c  who waits for which topic
  *   outcome.c  a row's outcome, the settle that writes it, rows leaving memory
  *   keys.c     the order of rows of a key;  batch.c  rows and what they borrow
  *
@@ -198,12 +198,19 @@ bool publish_rows(struct source *source);
 void publish_release_all(struct source *source);
 /* Gives back what has waited so long that its lease would not outlast a delivery any more. */
 void publish_release_short(struct source *source);
+
+/* topics.c */
+/* The row's topic is the one of that name from now on, made when new; it leaves it when it leaves memory. */
+void topics_enter(struct row *row, const char *name);
+void topics_leave(struct row *row);
+/* How long rows of a topic with a fault wait: until its breaker lets one through. */
+int64_t topics_pause(struct source *source, const struct topic *topic);
+/* The same for one more row that need not even be tried. */
+int64_t topics_deferral(struct source *source, struct topic *topic);
 /* The row has an outcome: it is tried no more, and the last one of its topic lets the held rows go. */
-void publish_end_trial(struct row *row);
-/* The row leaves memory. */
-void publish_forget_topic(struct row *row);
+void topics_end_trial(struct row *row);
 /* A topic that refuses its rows, or NULL. */
-const struct topic *publish_faulty_topic(const struct source *source);
-void publish_free_topics(struct source *source);
+const struct topic *topics_faulty(const struct source *source);
+void topics_free(struct source *source);
 
 #endif

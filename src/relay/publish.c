@@ -1,4 +1,4 @@
-/* Rows to Kafka, Kafka's answers, and topics: a topic's breaker, and trials of rows that were condemned together. */
+/* Rows to Kafka, and Kafka's answers. */
 #include "relay/private.h"
 
 #include "base/log.h"
@@ -10,83 +10,6 @@
 #include <string.h>
 
 #define PUBLISH_BUDGET 1000 /* rows a pass: other sources and the sockets want their turn */
-
-/* ---- topics ---- */
-
-static void free_topic(struct source *source, struct topic *topic)
-{
-	HASH_DEL(source->topics, topic);
-	mem_free(topic->error);
-	mem_free(topic);
-}
-
-void publish_free_topics(struct source *source)
-{
-	struct topic *topic, *next;
-
-	HASH_ITER (hh, source->topics, topic, next)
-		free_topic(source, topic);
-}
-
-/* Rows may name any number of topics: those that nothing depends on are forgotten beyond a limit. Also an open breaker whose
- * time has passed: the next row of that topic is let through anyway. The limit rises with what has to stay, so that not
- * each new topic costs a walk over all. */
-static void forget_idle_topics(struct source *source)
-{
-	struct topic *topic, *next;
-	size_t left;
-
-	HASH_ITER (hh, source->topics, topic, next)
-		if (topic->rows == 0 && breaker_would_pass(&topic->breaker, source->now_us))
-			free_topic(source, topic);
-	left = HASH_COUNT(source->topics);
-	source->topics_limit = left > TOPICS_MAX / 2 ? 2 * left : TOPICS_MAX;
-}
-
-/* A topic is out of order while its breaker is not closed, and rows of it have been seen lately. */
-const struct topic *publish_faulty_topic(const struct source *source)
-{
-	const struct topic *topic;
-
-	for (topic = source->topics; topic != NULL; topic = topic->hh.next)
-		if (topic->breaker.state != BREAKER_CLOSED &&
-		    (topic->rows > 0 || source->now_us < topic->breaker.until_us + TOPIC_SEEN_US))
-			return topic;
-	return NULL;
-}
-
-static struct topic *find_topic(struct source *source, const char *name)
-{
-	struct topic *topic;
-	size_t len = strlen(name);
-
-	HASH_FIND(hh, source->topics, name, len, topic);
-	if (topic != NULL)
-		return topic;
-	if (HASH_COUNT(source->topics) >= source->topics_limit)
-		forget_idle_topics(source);
-	topic = mem_new(1, sizeof(*topic) + len + 1);
-	memcpy(topic->name, name, len);
-	topic->delivered = metrics_series(source->env.metrics, METRIC_DELIVERED, source->config->name, name);
-	HASH_ADD_KEYPTR(hh, source->topics, topic->name, len, topic);
-	return topic;
-}
-
-void publish_forget_topic(struct row *row)
-{
-	if (row->topic == NULL)
-		return;
-	row->topic->rows--;
-	row->topic = NULL;
-}
-
-static void set_topic(struct row *row, const char *name)
-{
-	if (row->topic != NULL)
-		return;
-	row->topic = find_topic(row->batch->source, name);
-	row->topic->rows++;
-}
 
 /* ---- what went wrong, for people ---- */
 
@@ -143,30 +66,11 @@ static bool compose(struct row *row, struct message *message)
 	for (i = 0; i < source->n_cells; i++)
 		source->cells[i] = batch_cell(row, (int)i);
 	if (route_compose(source->route, source->cells, message, &err)) {
-		set_topic(row, message->topic);
+		topics_enter(row, message->topic);
 		return true;
 	}
 	fail_row(row, "INVALID_RECORD", err.text);
 	return false;
-}
-
-/* How long rows of a topic with a fault wait: until its breaker lets one through, spread a little. */
-static int64_t topic_pause(struct source *source, const struct topic *topic)
-{
-	int64_t pause = breaker_remaining(&topic->breaker, source->now_us);
-
-	if (pause < BREAKER_INITIAL_US)
-		pause = BREAKER_INITIAL_US;
-	return pause + (int64_t)((double)pause * 0.1 * backoff_uniform(&source->random));
-}
-
-/* The same for a row that need not even be tried, and spread so that a million of them do not come back together: they are
- * claimed again at this rate, and whoever shares the table with them is hardly slowed. */
-static int64_t topic_deferral(struct source *source, struct topic *topic)
-{
-	int64_t wait = topic_pause(source, topic) + topic->deferred++ * (SECOND / DEFERRED_A_SECOND);
-
-	return wait < PARK_MAX_US ? wait : PARK_MAX_US;
 }
 
 static void refuse(struct row *row, const struct kafka_answer *refusal)
@@ -227,7 +131,7 @@ static bool publish_row(struct row *row)
 	}
 	if (!breaker_pass(&row->topic->breaker, source->now_us)) {
 		count_backpressure(source, "topic");
-		outcome_set(row, OUTCOME_RELEASED, topic_deferral(source, row->topic), row->topic->error);
+		outcome_set(row, OUTCOME_RELEASED, topics_deferral(source, row->topic), row->topic->error);
 		return true;
 	}
 	if (!breaker_pass(&source->cluster, source->now_us)) {
@@ -302,31 +206,6 @@ void publish_release_short(struct source *source)
 
 /* ---- Kafka's answers ---- */
 
-/* Held rows of topics that are held no more may go. */
-static void unhold(struct source *source, const struct topic *topic)
-{
-	struct list *held = &source->stages[STAGE_HELD];
-	struct list_node *node, *next;
-
-	for (node = list_first(held); node != NULL; node = next) {
-		next = list_next(held, node);
-		if (STAGE_ROW(node)->topic == topic)
-			source_move_row(STAGE_ROW(node), STAGE_QUEUED);
-	}
-}
-
-/* The row is tried no more, whatever became of it. */
-void publish_end_trial(struct row *row)
-{
-	struct topic *topic = row->topic;
-
-	if (!row->trial)
-		return;
-	row->trial = false;
-	if (--topic->trials == 0)
-		unhold(row->batch->source, topic);
-}
-
 void source_on_kafka_answer(void *tag, const struct kafka_answer *answer)
 {
 	struct row *row = tag;
@@ -390,7 +269,7 @@ static void topic_fault(struct row *row)
 		topic->deferred = 0;
 	count_error(source, METRIC_RETRIES, row->answer.name);
 	log_row(row, LOG_ERROR, "topic_refused", row->answer.name, row->answer.text, false);
-	outcome_set(row, OUTCOME_RELEASED, topic_pause(source, topic), topic->error);
+	outcome_set(row, OUTCOME_RELEASED, topics_pause(source, topic), topic->error);
 }
 
 static void cluster_fault(struct row *row)

@@ -133,7 +133,7 @@ void source_free(struct source *source)
 		return;
 	free_rows(source);
 	keys_free(&source->keys);
-	publish_free_topics(source);
+	topics_free(source);
 	for (i = 0; i < JOBS; i++)
 		db_result_free(source->jobs[i].result);
 	settle_free(source->settle);
@@ -313,7 +313,7 @@ size_t source_left_to_leases(const struct source *source)
 
 struct source_health source_get_health(struct source *source)
 {
-	const struct topic *topic = publish_faulty_topic(source);
+	const struct topic *topic = topics_faulty(source);
 
 	if (!dbpool_up(source->env.pool))
 		return (struct source_health){"postgres", dbpool_reason(source->env.pool)};

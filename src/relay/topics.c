@@ -1,0 +1,129 @@
+/* Topics as a source knows them: who points to them, how long rows of one with a fault wait, and which rows are held while
+ * others of the topic are tried alone. */
+#include "relay/private.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+/* Rows of a topic with a fault wait a little longer than its breaker, each differently. */
+#define SPREAD 0.04
+
+static void free_topic(struct source *source, struct topic *topic)
+{
+	HASH_DEL(source->topics, topic);
+	mem_free(topic->error);
+	mem_free(topic);
+}
+
+void topics_free(struct source *source)
+{
+	struct topic *topic, *next;
+
+	HASH_ITER (hh, source->topics, topic, next)
+		free_topic(source, topic);
+}
+
+/* Rows may name any number of topics: those that nothing depends on are forgotten beyond a limit. Also an open breaker whose
+ * time has passed: the next row of that topic is let through anyway. The limit rises with what has to stay, so that not
+ * each new topic costs a walk over all. */
+static void forget_idle_topics(struct source *source)
+{
+	struct topic *topic, *next;
+	size_t left;
+
+	HASH_ITER (hh, source->topics, topic, next)
+		if (topic->rows == 0 && breaker_would_pass(&topic->breaker, source->now_us))
+			free_topic(source, topic);
+	left = HASH_COUNT(source->topics);
+	source->topics_limit = left > TOPICS_MAX / 2 ? 2 * left : TOPICS_MAX;
+}
+
+/* A topic is out of order while its breaker is not closed, and rows of it have been seen lately. */
+const struct topic *topics_faulty(const struct source *source)
+{
+	const struct topic *topic;
+
+	for (topic = source->topics; topic != NULL; topic = topic->hh.next)
+		if (topic->breaker.state != BREAKER_CLOSED &&
+		    (topic->rows > 0 || source->now_us < topic->breaker.until_us + TOPIC_SEEN_US))
+			return topic;
+	return NULL;
+}
+
+static struct topic *find_topic(struct source *source, const char *name)
+{
+	struct topic *topic;
+	size_t len = strlen(name);
+
+	HASH_FIND(hh, source->topics, name, len, topic);
+	if (topic != NULL)
+		return topic;
+	if (HASH_COUNT(source->topics) >= source->topics_limit)
+		forget_idle_topics(source);
+	topic = mem_new(1, sizeof(*topic) + len + 1);
+	memcpy(topic->name, name, len);
+	topic->delivered = metrics_series(source->env.metrics, METRIC_DELIVERED, source->config->name, name);
+	HASH_ADD_KEYPTR(hh, source->topics, topic->name, len, topic);
+	return topic;
+}
+
+void topics_leave(struct row *row)
+{
+	if (row->topic == NULL)
+		return;
+	row->topic->rows--;
+	row->topic = NULL;
+}
+
+void topics_enter(struct row *row, const char *name)
+{
+	if (row->topic != NULL)
+		return;
+	row->topic = find_topic(row->batch->source, name);
+	row->topic->rows++;
+}
+
+/* How long rows of a topic with a fault wait: until its breaker lets one through, spread a little. */
+int64_t topics_pause(struct source *source, const struct topic *topic)
+{
+	int64_t pause = breaker_remaining(&topic->breaker, source->now_us);
+
+	if (pause < BREAKER_INITIAL_US)
+		pause = BREAKER_INITIAL_US;
+	return pause + (int64_t)((double)pause * SPREAD * backoff_uniform(&source->random));
+}
+
+/* The same for a row that need not even be tried, and spread so that a million of them do not come back together: they are
+ * claimed again at this rate, and whoever shares the table with them is hardly slowed. */
+int64_t topics_deferral(struct source *source, struct topic *topic)
+{
+	int64_t wait = topics_pause(source, topic) + topic->deferred++ * (SECOND / DEFERRED_A_SECOND);
+
+	return wait < PARK_MAX_US ? wait : PARK_MAX_US;
+}
+
+/* Held rows of topics that are held no more may go. */
+static void unhold(struct source *source, const struct topic *topic)
+{
+	struct list *held = &source->stages[STAGE_HELD];
+	struct list_node *node, *next;
+
+	for (node = list_first(held); node != NULL; node = next) {
+		next = list_next(held, node);
+		if (STAGE_ROW(node)->topic == topic)
+			source_move_row(STAGE_ROW(node), STAGE_QUEUED);
+	}
+}
+
+/* The row is tried no more, whatever became of it. */
+void topics_end_trial(struct row *row)
+{
+	struct topic *topic = row->topic;
+
+	if (!row->trial)
+		return;
+	row->trial = false;
+	if (--topic->trials == 0)
+		unhold(row->batch->source, topic);
+}
