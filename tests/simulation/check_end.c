@@ -64,6 +64,7 @@ static double counted(struct sim *sim, struct metrics *metrics, enum metric metr
 static void check_counters(struct sim *sim, struct metrics *metrics, const double windows[WINDOW_NONE])
 {
 	const struct checker *checker = sim->checker;
+	double unseen = (double)checker->unseen;
 	double lease = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "lease_expired");
 	double crash = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "crash_recovered");
 	double replaced = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "producer_replaced");
@@ -72,11 +73,12 @@ static void check_counters(struct sim *sim, struct metrics *metrics, const doubl
 	double fenced = counted(sim, metrics, METRIC_SETTLE_FENCED, NULL);
 
 	/* What was parked behind a failed row leaves no trace of its lost lease. */
-	if (lease + crash + (double)checker->parked_from_flight < windows[WINDOW_LEASE] + windows[WINDOW_CRASH])
+	if (lease + crash + unseen + (double)checker->parked_from_flight <
+	    windows[WINDOW_LEASE] + windows[WINDOW_CRASH])
 		sim_fail(sim, "uncounted-duplicate",
 			 "%.0f rows were delivered again after a lease, %.0f are counted",
 			 windows[WINDOW_LEASE] + windows[WINDOW_CRASH], lease + crash);
-	if (replaced < windows[WINDOW_REPLACED] || timed_out < windows[WINDOW_TIMED_OUT])
+	if (replaced + unseen < windows[WINDOW_REPLACED] || timed_out + unseen < windows[WINDOW_TIMED_OUT])
 		sim_fail(sim, "uncounted-duplicate",
 			 "%.0f and %.0f were possibly written, %.0f and %.0f are counted", windows[WINDOW_REPLACED],
 			 windows[WINDOW_TIMED_OUT], replaced, timed_out);

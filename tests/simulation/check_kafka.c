@@ -218,6 +218,7 @@ void check_kafka_answer(struct publication *publication, const struct kafka_answ
 	publication->answered_us = sim_now(publication->start->sim);
 	publication->answer = *answer;
 	publication->start->sim->checker->possibly_told += answer->possibly_written;
+	publication->start->unseen_possibly += answer->possibly_written;
 }
 
 /* ---- the world ---- */
@@ -239,9 +240,11 @@ static void check_gauges(const struct start *start, struct metrics *metrics)
 		sim_fail(start->sim, "health", "%d.%d is ready without Kafka", start->instance, start->number);
 }
 
-void check_step(const struct start *start, struct metrics *metrics)
+void check_step(struct start *start, struct metrics *metrics)
 {
 	struct sim *sim = start->sim;
+
+	start->unseen_possibly = start->unseen_takeovers = start->unseen_fenced = 0;
 
 	if (sim_chance(sim, 0.02))
 		check_gauges(start, metrics);
@@ -276,8 +279,14 @@ void check_stopped(struct start *start)
 
 void check_gone(struct start *start)
 {
+	struct checker *checker = start->sim->checker;
+
 	start->gone = true;
 	start->gone_us = sim_now(start->sim);
+	checker->possibly_told -= start->unseen_possibly;
+	checker->takeovers_told -= start->unseen_takeovers;
+	checker->totals.fenced -= start->unseen_fenced;
+	checker->unseen += start->unseen_possibly + start->unseen_takeovers;
 	if (start->results > 0)
 		sim_fail(start->sim, "leak", "%d.%d has not freed %zu results", start->instance, start->number,
 			 start->results);

@@ -240,7 +240,8 @@ static void note_expired(struct start *start, const struct effect *effect)
 	if (!record_expiry_explained(effect->row, record->claims))
 		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
 			 (long long)effect->row->id);
-	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER && !has_paid(record))
+	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER && !has_paid(record) &&
+	    !record->parked)
 		sim_fail(start->sim, "innocent-exhausted", "row %lld failed for another row's crashes",
 			 (long long)effect->row->id);
 }
@@ -251,9 +252,11 @@ static void check_moved(struct start *start, const struct statement *statement, 
 	if (effect->after->state == ROW_IN_FLIGHT && effect->after->available_at > statement->xact.now)
 		sim_fail(start->sim, "parked-in-flight", "row %lld is parked, and in flight",
 			 (long long)effect->row->id);
-	/* Its lease had run out, but whoever claims it later finds it pending. */
-	start->sim->checker->parked_from_flight +=
-		effect->before->state == ROW_IN_FLIGHT && effect->after->state == ROW_PENDING;
+	if (effect->before->state != ROW_IN_FLIGHT || effect->after->state != ROW_PENDING)
+		return;
+	/* Its lease had run out, but whoever claims it later finds it pending: neither counted nor a suspect. */
+	start->sim->checker->parked_from_flight++;
+	record_of(start->sim, effect->row)->parked = true;
 }
 
 void check_commit(struct start *start, const struct statement *statement)
@@ -347,6 +350,7 @@ static void claim_told(struct start *start, const struct statement *statement, e
 			continue;
 		any = claim->answered = true;
 		start->sim->checker->takeovers_told += claim->taken;
+		start->unseen_takeovers += claim->taken;
 	}
 	if (statement->kind == SQL_SUSPECT && verdict == VERDICT_OK)
 		start->suspect = any;
@@ -373,7 +377,7 @@ static void settle_told(struct start *start, const struct statement *statement, 
 		const struct outcome *outcome = &statement->params.outcomes[i];
 		struct claim_record *claim =
 			find_claim(table_find(start->sim->checker->table, outcome->id), start, outcome->lease);
-
+		bool fenced;
 		if (claim == NULL)
 			continue;
 		if (verdict == VERDICT_UNKNOWN && !claim->settle_lost && !is_given_up(start, outcome)) {
@@ -382,11 +386,19 @@ static void settle_told(struct start *start, const struct statement *statement, 
 		}
 		if (verdict != VERDICT_OK)
 			continue;
-		start->sim->checker->totals.fenced += !was_written(statement, outcome) && !claim->resent;
+		fenced = !was_written(statement, outcome) && !claim->resent;
+		start->sim->checker->totals.fenced += fenced;
+		start->unseen_fenced += fenced;
 		claim->settle_told = true;
 		start->lost_settles -= claim->settle_lost;
 		claim->settle_lost = false;
 	}
+}
+
+static void note_expired_told(struct start *start, const struct statement *statement)
+{
+	start->sim->checker->takeovers_told += statement->n_effects;
+	start->unseen_takeovers += statement->n_effects;
 }
 
 void check_db_answer(struct start *start, const struct statement *statement, enum verdict verdict)
@@ -396,5 +408,5 @@ void check_db_answer(struct start *start, const struct statement *statement, enu
 	else if (statement->kind == SQL_SETTLE)
 		settle_told(start, statement, verdict);
 	else if (statement->kind == SQL_EXPIRE && verdict == VERDICT_OK)
-		start->sim->checker->takeovers_told += statement->n_effects;
+		note_expired_told(start, statement);
 }

@@ -25,10 +25,12 @@ struct start {
 	void *context;
 	struct kafka *kafka;
 	int64_t gone_us;
-	size_t results;	     /* database results that it has and has not freed */
-	int claims;	     /* sent and not answered */
-	bool suspect;	     /* one is held */
-	size_t lost_settles; /* outcomes whose answer was lost, not yet written again */
+	size_t results; /* database results that it has and has not freed */
+	int claims;	/* sent and not answered */
+	uint64_t unseen_possibly, unseen_takeovers,
+		unseen_fenced; /* told since its last pass: a crash takes them along */
+	bool suspect;	       /* one is held */
+	size_t lost_settles;   /* outcomes whose answer was lost, not yet written again */
 	const char **lost_owners;
 	size_t n_lost_owners;
 };
@@ -64,7 +66,7 @@ void check_kafka_answer(struct publication *publication, const struct kafka_answ
 
 /* ---- the world ---- */
 /* After each pass. */
-void check_step(const struct start *start, struct metrics *metrics);
+void check_step(struct start *start, struct metrics *metrics);
 /* It has drained; and its memory is gone, then or in a crash. */
 void check_stopped(struct start *start);
 void check_gone(struct start *start);

@@ -40,6 +40,7 @@ struct cluster {
 	struct sim *sim;
 	const struct config_source *config;
 	int64_t down_until, starved_until;
+	bool slow; /* in this history many batches take about as long as a message may */
 	struct topic *topics;
 	struct kafka *kafkas;
 };
@@ -89,6 +90,7 @@ struct cluster *cluster_new(struct sim *sim, const struct config_source *config)
 
 	cluster->sim = sim;
 	cluster->config = config;
+	cluster->slow = sim_chance(sim, 0.15);
 	return cluster;
 }
 
@@ -108,6 +110,15 @@ static bool is_frozen(const struct kafka *kafka)
 }
 
 static void pump(struct kafka *kafka);
+
+static int64_t network_delay(const struct kafka *kafka)
+{
+	struct sim *sim = sim_of(kafka);
+
+	if (kafka->cluster->slow && sim_fault(sim, 0.3))
+		return sim_between(sim, SECOND, kafka->cluster->config->kafka.message_timeout_us);
+	return sim_delay(sim, 2 * MS, 40 * SECOND);
+}
 
 /* ---- what the client knows of the brokers ---- */
 
@@ -395,7 +406,7 @@ static void on_arrived(void *context)
 		if (batch->code == CODE_OK || batch->code == CODE_TOO_FEW_AFTER_APPEND)
 			write_batch(batch);
 	}
-	agenda_add(sim->agenda, sim_now(sim) + sim_delay(sim, 2 * MS, 40 * SECOND), on_acknowledged, batch);
+	agenda_add(sim->agenda, sim_now(sim) + network_delay(kafka), on_acknowledged, batch);
 }
 
 /* ---- the client's queue ---- */
@@ -427,7 +438,7 @@ static void send_partition(struct kafka *kafka, int partition)
 	for (size_t i = 0; i < batch->n; i++)
 		batch->flights[i]->publication->alone = batch->n == 1;
 	kafka->busy[partition] = true;
-	agenda_add(sim->agenda, sim_now(sim) + sim_delay(sim, 2 * MS, 35 * SECOND), on_arrived, batch);
+	agenda_add(sim->agenda, sim_now(sim) + network_delay(kafka), on_arrived, batch);
 }
 
 static void on_linger(void *context)

@@ -17,7 +17,7 @@ SEEDS = 6000  # at most; each run stops at the first that fails
 # name: (the checks one of which must notice, (file, what stands there, what stands there instead), ...)
 MUTANTS = {
     # invariants of src/relay/private.h
-    "unknown-is-sent": ("sent-unproven",
+    "unknown-is-sent": ("sent-unproven overtakes",
         ("publish.c",
             "if (row->answer.verdict == VERDICT_OK) {",
             "if (row->answer.verdict == VERDICT_OK || row->answer.verdict == VERDICT_UNKNOWN) {")),
@@ -82,7 +82,7 @@ MUTANTS = {
         ("jobs.c",
             "breaker_would_pass(&source->cluster, source->now_us) && !source->settle_first &&",
             "breaker_would_pass(&source->cluster, source->now_us) &&")),
-    "younger-sent": ("published-twice",
+    "younger-sent": ("published-twice published-again",
         ("claim.c",
             "row->awaits_elder = elder->stage < STAGE_UNSETTLED;",
             "row->awaits_elder = false;")),
@@ -146,7 +146,7 @@ MUTANTS = {
         ("publish.c",
             "\toutcome_set(row, OUTCOME_SENT, 0, NULL);\n}",
             "\toutcome_set(row, OUTCOME_RELEASED, 0, NULL);\n}")),
-    "duplicate-uncounted": ("miscounted",
+    "duplicate-uncounted": ("miscounted uncounted-duplicate",
         ("publish.c",
             "\tcount_possible_duplicate(row);\n",
             "")),

@@ -29,6 +29,7 @@ struct row_record {
 	struct publication *publications; /* newest first */
 	int written;
 	bool failed;	/* at some time */
+	bool parked;	/* while its lease had ended */
 	bool retried;	/* by an operator, after it had failed */
 	bool orderless; /* people interfered: no order is promised */
 };
@@ -38,6 +39,7 @@ struct checker {
 	struct table *table;
 	bool only_crashers;
 	uint64_t possibly_told, takeovers_told, parked_from_flight;
+	uint64_t unseen; /* answers that a crash took along before they were counted */
 	struct check_totals totals;
 };
 

@@ -255,7 +255,12 @@ static void drain(struct instance *instance)
 
 static void freeze(struct world *world, struct start *start)
 {
-	start->frozen_us = sim_now(&world->sim) + sim_delay(&world->sim, 5 * SECOND, 2 * world->config.lease_us);
+	struct sim *sim = &world->sim;
+
+	/* Often longer than its leases: then it meets its own rows again. */
+	start->frozen_us = sim_now(sim) + (sim_chance(sim, 0.5) ? sim_between(sim, SECOND, 10 * SECOND)
+								: sim_between(sim, world->config.lease_us / 2,
+									      2 * world->config.lease_us));
 	check_trouble(start, start->frozen_us + 20 * SECOND);
 }
 
@@ -357,7 +362,7 @@ static void choose_faults(struct world *world, struct people_habits *habits)
 	*habits = (struct people_habits){.rows = (int)sim_between(sim, 10, 120),
 					 .keys = (int)sim_between(sim, 1, 12),
 					 .until_us = sim_now(sim) + (world->end_us - sim_now(sim)) / 2,
-					 .poison = 0.03,
+					 .poison = sim_chance(sim, 0.15) ? 0.2 : 0.03,
 					 .unrouted = 0.02,
 					 .tombstone = 0.1,
 					 .curse = sim_chance(sim, 0.3) ? 0.03 : 0,
