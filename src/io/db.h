@@ -66,6 +66,9 @@ bool dbpool_up(const struct dbpool *pool);
 /* Why the last connection attempt failed (without secrets), or "" while up. Borrowed until the next pass. */
 const char *dbpool_reason(const struct dbpool *pool);
 
+/* The server can be reached: connections that wait out a backoff try at once. */
+void dbpool_hurry(struct dbpool *pool);
+
 /* Counts the connections that were lost or closed after having been READY. */
 uint64_t dbpool_losses(const struct dbpool *pool);
 

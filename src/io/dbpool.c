@@ -48,6 +48,7 @@ static void on_change(void *context, struct db *db, enum db_state from, const ch
 	if (dbpool_up(pool) && !was_up) {
 		pool->reason.text[0] = '\0';
 		log_up(db);
+		dbpool_hurry(pool);
 	}
 	if (why == NULL)
 		return;
@@ -110,6 +111,14 @@ bool dbpool_up(const struct dbpool *pool)
 const char *dbpool_reason(const struct dbpool *pool)
 {
 	return pool->reason.text;
+}
+
+void dbpool_hurry(struct dbpool *pool)
+{
+	struct list_node *node;
+
+	for (node = list_first(&pool->lists[DB_DOWN]); node != NULL; node = list_next(&pool->lists[DB_DOWN], node))
+		pgconn_hurry(&LIST_OWNER(node, struct db, node)->conn);
 }
 
 uint64_t dbpool_losses(const struct dbpool *pool)

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/verdict.h"
+#include "io/db.h"
 #include "io/pgconn.h"
 
 #include <inttypes.h>
@@ -37,6 +38,7 @@ struct subscription {
 
 struct listener {
 	struct ev_loop *loop;
+	struct dbpool *pool; /* NULL: none */
 	struct config_postgres config;
 	struct pgconn conn, prover;
 	enum phase phase;
@@ -311,7 +313,11 @@ static void on_input(void *context)
 
 static void on_ready(void *context)
 {
-	listen_now(context);
+	struct listener *listener = context;
+
+	if (listener->pool != NULL)
+		dbpool_hurry(listener->pool);
+	listen_now(listener);
 }
 
 static void on_lost(void *context, const char *reason, bool was_ready)
@@ -360,11 +366,12 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int revents)
 	}
 }
 
-struct listener *listener_new(struct ev_loop *loop, const struct config_postgres *config)
+struct listener *listener_new(struct ev_loop *loop, const struct config_postgres *config, struct dbpool *pool)
 {
 	struct listener *listener = MEM_NEW(struct listener);
 
 	listener->loop = loop;
+	listener->pool = pool;
 	listener->config = pgdsn_copy_config(config);
 	list_init(&listener->subscriptions);
 	ev_init(&listener->timer, on_timer);

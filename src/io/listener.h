@@ -6,13 +6,15 @@
 
 #include "config/config.h"
 
+struct dbpool;
 struct ev_loop;
 struct listener;
 
 /* A notification came on a channel (context is that of listener_add). Never inside listener_add. */
 typedef void listener_wake_fn(void *context);
 
-struct listener *listener_new(struct ev_loop *loop, const struct config_postgres *config);
+/* pool (NULL: none) is told when the listener has reached the server again, for it may be waiting out a longer backoff. */
+struct listener *listener_new(struct ev_loop *loop, const struct config_postgres *config, struct dbpool *pool);
 void listener_free(struct listener *listener);
 
 /* Listens on channel (copied) from the next connect or at once. Logs notify_unavailable once when the proof fails;

@@ -237,6 +237,12 @@ void pgconn_start(struct pgconn *conn, struct ev_loop *loop, const struct config
 	start_timer(conn, 0.);
 }
 
+void pgconn_hurry(struct pgconn *conn)
+{
+	if (conn->state == PGCONN_DOWN)
+		start_timer(conn, 0.);
+}
+
 void pgconn_stop(struct pgconn *conn)
 {
 	if (conn->loop == NULL || conn->state == PGCONN_CLOSED)

@@ -52,6 +52,9 @@ struct pgconn {
 void pgconn_start(struct pgconn *conn, struct ev_loop *loop, const struct config_postgres *config,
 		  const struct pgconn_events *events, void *context);
 
+/* Cuts a backoff short: somebody else has just reached the server. */
+void pgconn_hurry(struct pgconn *conn);
+
 /* CLOSED, without an event. An all-zero pgconn, or one that is CLOSED, may be stopped too. */
 void pgconn_stop(struct pgconn *conn);
 

@@ -137,7 +137,7 @@ static void add_source(struct relay *relay, const struct config_source *config)
 	if (config->notify == NULL)
 		return;
 	if (database->listener == NULL)
-		database->listener = listener_new(relay->loop, &config->postgres);
+		database->listener = listener_new(relay->loop, &config->postgres, database->pool);
 	listener_add(database->listener, config->notify, config->name, on_wake, source);
 }
 

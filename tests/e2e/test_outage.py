@@ -169,6 +169,7 @@ def test_F062_listening_was_impossible_at_first(outbox, cluster):
     stays(relay.alive, 3)
     cluster.start()
     wait_listening(outbox, relay)
+    relay.wait_event("ready")
     outbox.insert(1)
     outbox.wait_sent(1, deadline=1.5)
 

@@ -18,7 +18,7 @@ static void start(const char *dsn)
 {
 	struct config_postgres config = pgrig_config(dsn);
 
-	listener = listener_new(loop, &config);
+	listener = listener_new(loop, &config, NULL);
 }
 
 static bool active(void *context)

@@ -93,7 +93,7 @@ START_TEST(test_large_file_is_refused)
 	buf_add_char(&large, 'x');
 	write_file(large.bytes, large.len);
 	ck_assert(!secret_read(path, &password, &err));
-	ck_assert_ptr_null(strstr(err.text, "xx"));
+	ck_assert_ptr_null(strstr(err.text, "xxxxxxxx")); /* a temporary file's name may hold a few */
 	buf_free(&large);
 	buf_free(&password);
 }
