@@ -11,7 +11,8 @@ static void init_row(struct row *row, struct batch *batch, int index)
 	row->id = batch_cell(row, SQL_C_ID);
 	row->attempts = pg_get_int4(batch_cell(row, SQL_C_ATTEMPTS));
 	row->max_attempts = pg_get_int4(batch_cell(row, SQL_C_MAX_ATTEMPTS));
-	row->bytes = batch_cell(row, SQL_C_PAYLOAD).len + batch_cell(row, SQL_C_HEADERS).len;
+	row->bytes = batch_cell(row, SQL_C_PAYLOAD).len + batch_cell(row, SQL_C_HEADERS).len +
+		     batch_cell(row, SQL_C_KEY).len;
 }
 
 struct batch *batch_new(struct source *source, struct db_result *result, int n_rows, int64_t claimed_us,
