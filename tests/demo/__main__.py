@@ -230,7 +230,7 @@ def main():
             print(f"The relay's log:\n{demo.relay.log()[-6000:]}", file=sys.stderr)
         if not (KEEP and done):
             demo.clean()
-    where = "" if KEEP else " Nothing is left of it on this machine but the cache of Kafka's jars."
+    where = "" if KEEP else f" Nothing of it runs any more; Kafka's jars stay in {kafka.cache()}, and Maven's copies in ~/.m2."
     print(f"\nDone in {time.monotonic() - demo.begin:.0f} s.{where}")
 
 
