@@ -45,7 +45,7 @@ void pgrig_teardown(void)
 	fclose(log_file);
 }
 
-static PGresult *run(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static PGresult *run(const char *format, va_list args)
 {
 	char sql[4096];
 	PGresult *result;

@@ -28,7 +28,7 @@ PGconn *server_connect(const char *dsn, const char *name)
 	return conn;
 }
 
-static char *print(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static char *print(const char *format, va_list args)
 {
 	char *text = NULL;
 

@@ -49,7 +49,7 @@ static void unlock(struct race_world *world)
 }
 
 /* With the mutex held. */
-static void fail(struct race_world *world, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void fail(struct race_world *world, const char *format, va_list args)
 {
 	if (world->failures++ >= SHOWN_FAILURES)
 		return;
