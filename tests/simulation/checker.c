@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define IDLE_CLAIMS_MAX 3000 /* in ten seconds */
+
 void checker_new(struct sim *sim, const struct config_source *config, struct table *table)
 {
 	sim->checker = arena_take(sim->arena, 1, sizeof(struct checker));
@@ -331,11 +333,26 @@ static void keep_lost_owner(struct start *start, const char *owner)
 	start->lost_owners = larger;
 }
 
+/* Walking over a full table takes some claims that find nothing; going round and round in it takes many. */
+static void check_idle(struct start *start, const struct statement *statement)
+{
+	int64_t now = sim_now(start->sim);
+
+	if (statement->n_effects > 0 || now - start->idle_since_us > 10 * SECOND) {
+		start->idle_claims = 0;
+		start->idle_since_us = now;
+	}
+	if (++start->idle_claims > IDLE_CLAIMS_MAX)
+		sim_fail(start->sim, "hammers", "%d.%d claims nothing, again and again", start->instance,
+			 start->number);
+}
+
 static void claim_told(struct start *start, const struct statement *statement, enum verdict verdict)
 {
 	bool any = false;
 
 	start->claims--;
+	check_idle(start, statement);
 	if (verdict == VERDICT_UNKNOWN)
 		keep_lost_owner(start, statement->params.owner);
 	for (size_t i = 0; i < statement->n_effects; i++) {

@@ -25,8 +25,10 @@ struct start {
 	void *context;
 	struct kafka *kafka;
 	int64_t gone_us;
-	size_t results; /* database results that it has and has not freed */
-	int claims;	/* sent and not answered */
+	size_t results;	 /* database results that it has and has not freed */
+	int claims;	 /* sent and not answered */
+	int idle_claims; /* that did nothing, since idle_since_us */
+	int64_t idle_since_us;
 	uint64_t unseen_possibly, unseen_takeovers,
 		unseen_fenced; /* told since its last pass: a crash takes them along */
 	bool suspect;	       /* one is held */

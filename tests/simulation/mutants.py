@@ -33,7 +33,7 @@ MUTANTS = {
         ("outcome.c",
             "\tsource->rows--;\n",
             "")),
-    "owner-of-now": ("lease-ran-out miscounted overtakes",
+    "owner-of-now": ("lease-ran-out miscounted overtakes unexplained-duplicate",
         ("outcome.c",
             ".owner = row->batch->owner,",
             ".owner = source->owner,")),
@@ -170,7 +170,7 @@ MUTANTS = {
 # break: the checks one of which must notice
 BREAKS = {
     "ctid": "overtakes", "recheck": "lease-stolen", "key-order": "overtakes", "lease-time": "lease-stolen", "fence-lease": "fence",
-    "fence-owner": "fence", "share": "share", "pull": "starved", "park-state": "parked-in-flight", "sweep": "starved",
+    "fence-owner": "fence", "share": "share", "pull": "starved hammers", "park-state": "parked-in-flight", "sweep": "starved",
     "attempts": "attempt-uncounted", "suspects": "suspect-in-batch", "expire": "starved", "give-back": "attempt-kept",
     "early-answer": "unclaimed published-after-outcome", "ack": "lost order", "silence": "drain lease-ran-out starved",
     "reentry": "in-flight crashed",
