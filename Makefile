@@ -88,7 +88,7 @@ check-unit: $(UNIT_TESTS)
 # ---- simulation: the pure part of src/relay as it is, on fakes of db.h, kafka.h and log.h
 SIMULATION := $(BUILD)/tests/simulation/simulation
 SIMULATION_PURE := $(filter-out $(BUILD)/src/base/log.o,$(PURE))
-SIMULATION_FAKES := $(filter-out $(BUILD)/tests/simulation/replay_sql.o,$(call objects,tests/simulation))
+SIMULATION_FAKES := $(filter-out $(BUILD)/tests/simulation/replay_%,$(call objects,tests/simulation))
 
 $(SIMULATION): $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS)
@@ -100,7 +100,7 @@ check-simulation: $(SIMULATION)
 # Histories of the fake database, recorded by the simulation, on a real PostgreSQL: the only part that needs libpq.
 REPLAY_SQL := $(BUILD)/tests/simulation/replay-sql
 
-$(REPLAY_SQL): $(BUILD)/tests/simulation/replay_sql.o $(BUILD)/tests/simulation/configs.o $(PURE)
+$(REPLAY_SQL): $(addprefix $(BUILD)/tests/simulation/,replay_sql.o replay_rows.o configs.o) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq)
 
 # Breaks each rule once: the checker must notice. MUTANTS: only those.

@@ -8,42 +8,13 @@
  * later. */
 #include "fakekafka.h"
 
+#include "reports.h"
+
 #include <assert.h>
 #include <string.h>
 
 #define PARTITIONS 3
 #define BATCH_MAX 8
-
-/* librdkafka's numbers; verdict.c judges them. */
-enum code {
-	CODE_TIMED_OUT = -192,
-	CODE_UNKNOWN_TOPIC = -188,
-	CODE_QUEUE_FULL = -184,
-	CODE_PURGED = -152,
-	CODE_FATAL = -150,
-	CODE_OK = 0,
-	CODE_CORRUPT = 2,
-	CODE_TOO_LARGE = 10,
-	CODE_TOO_FEW_REPLICAS = 19,
-	CODE_TOO_FEW_AFTER_APPEND = 20,
-	CODE_TOPIC_DENIED = 29,
-	CODE_INVALID_RECORD = 87
-};
-
-struct topic {
-	const char *name;
-	int64_t denied_until;
-	struct topic *next;
-};
-
-struct cluster {
-	struct sim *sim;
-	const struct config_source *config;
-	int64_t down_until, starved_until;
-	bool slow; /* in this history many batches take about as long as a message may */
-	struct topic *topics;
-	struct kafka *kafkas;
-};
 
 enum place { PLACE_QUEUED, PLACE_WIRE, PLACE_ANSWERED };
 
@@ -81,18 +52,7 @@ struct kafka {
 	bool up, gone, killed;
 	int64_t blind_until, replacing_until;
 	uint64_t replaced;
-	struct kafka *next;
 };
-
-struct cluster *cluster_new(struct sim *sim, const struct config_source *config)
-{
-	struct cluster *cluster = arena_take(sim->arena, 1, sizeof(*cluster));
-
-	cluster->sim = sim;
-	cluster->config = config;
-	cluster->slow = sim_chance(sim, 0.15);
-	return cluster;
-}
 
 static struct sim *sim_of(const struct kafka *kafka)
 {
@@ -172,8 +132,6 @@ struct kafka *fakekafka_new(struct cluster *cluster, struct start *start, kafka_
 	kafka->on_answer = on_answer;
 	kafka->last = &kafka->flights;
 	kafka->queue_limit = (size_t)(sim_chance(cluster->sim, 0.3) ? sim_between(cluster->sim, 1, 6) : 1000);
-	kafka->next = cluster->kafkas;
-	cluster->kafkas = kafka;
 	agenda_add(cluster->sim->agenda, sim_now(cluster->sim) + sim_between(cluster->sim, 1, 500 * MS), look,
 		   kafka);
 	return kafka;
@@ -211,53 +169,6 @@ static void deliver(void *context)
 	kafka->start->step(kafka->start->context);
 }
 
-static const char *code_name(int code)
-{
-	switch ((enum code)code) {
-	case CODE_TIMED_OUT:
-		return "_MSG_TIMED_OUT";
-	case CODE_UNKNOWN_TOPIC:
-		return "_UNKNOWN_TOPIC";
-	case CODE_QUEUE_FULL:
-		return "_QUEUE_FULL";
-	case CODE_PURGED:
-		return "_PURGE_QUEUE";
-	case CODE_FATAL:
-		return "_FATAL";
-	case CODE_OK:
-		return "";
-	case CODE_CORRUPT:
-		return "INVALID_MSG";
-	case CODE_TOO_LARGE:
-		return "MSG_SIZE_TOO_LARGE";
-	case CODE_TOO_FEW_REPLICAS:
-		return "NOT_ENOUGH_REPLICAS";
-	case CODE_TOO_FEW_AFTER_APPEND:
-		return "NOT_ENOUGH_REPLICAS_AFTER_APPEND";
-	case CODE_TOPIC_DENIED:
-		return "TOPIC_AUTHORIZATION_FAILED";
-	case CODE_INVALID_RECORD:
-		return "INVALID_RECORD";
-	}
-	return "?";
-}
-
-/* As kafka.c judges a report: the code says whose fault it is, the message's status whether it may be on the topic. */
-static struct kafka_answer judge(int code, bool possibly)
-{
-	struct kafka_judgement judgement = verdict_of_kafka(code, NULL);
-	struct kafka_answer answer = {.verdict = judgement.verdict, .fault = judgement.fault, .code = code};
-
-	possibly |= judgement.verdict == VERDICT_UNKNOWN;
-	answer.possibly_written = possibly && code != CODE_OK;
-	if (answer.possibly_written)
-		answer.verdict = VERDICT_UNKNOWN;
-	answer.timed_out = code == CODE_TIMED_OUT;
-	answer.name = code_name(code);
-	answer.text = "injected";
-	return answer;
-}
-
 static void answer(struct flight *flight, struct kafka_answer given, int64_t delay_us)
 {
 	struct kafka *kafka = flight->kafka;
@@ -282,14 +193,15 @@ static void on_timeout(void *context)
 		agenda_add(sim->agenda, flight->kafka->start->frozen_us + sim_between(sim, 0, SECOND), on_timeout,
 			   flight);
 	else
-		answer(flight, judge(CODE_TIMED_OUT, flight->wired), 0);
+		answer(flight, reports_judge(CODE_TIMED_OUT, flight->wired), 0);
 }
 
 void kafka_purge(struct kafka *kafka, bool in_flight)
 {
 	for (struct flight *flight = kafka->flights; flight != NULL; flight = flight->next) {
 		if (flight->place == PLACE_QUEUED || (in_flight && flight->place == PLACE_WIRE))
-			answer(flight, judge(CODE_PURGED, flight->wired), sim_between(sim_of(kafka), 1, 50 * MS));
+			answer(flight, reports_judge(CODE_PURGED, flight->wired),
+			       sim_between(sim_of(kafka), 1, 50 * MS));
 	}
 }
 
@@ -319,21 +231,6 @@ static void write_batch(const struct batch *batch)
 	}
 }
 
-static struct topic *find_topic(struct cluster *cluster, const char *name)
-{
-	struct topic *topic = cluster->topics;
-
-	while (topic != NULL && strcmp(topic->name, name) != 0)
-		topic = topic->next;
-	if (topic == NULL) {
-		topic = arena_take(cluster->sim->arena, 1, sizeof(*topic));
-		topic->name = sim_copy(cluster->sim, name);
-		topic->next = cluster->topics;
-		cluster->topics = topic;
-	}
-	return topic;
-}
-
 /* What the broker says to a batch as a whole. */
 static int judge_batch(const struct batch *batch)
 {
@@ -343,7 +240,7 @@ static int judge_batch(const struct batch *batch)
 	for (size_t i = 0; i < batch->n; i++) {
 		const struct row *row = batch->flights[i]->publication->row;
 
-		if (find_topic(cluster, row->topic)->denied_until > sim_now(sim))
+		if (cluster_topic(cluster, row->topic)->denied_until > sim_now(sim))
 			return CODE_TOPIC_DENIED;
 	}
 	for (size_t i = 0; i < batch->n; i++) {
@@ -387,7 +284,7 @@ static void on_acknowledged(void *context)
 		requeue(batch);
 	} else {
 		for (size_t i = 0; i < batch->n; i++)
-			answer(batch->flights[i], judge(code_for(batch, batch->flights[i]), false), 0);
+			answer(batch->flights[i], reports_judge(code_for(batch, batch->flights[i]), false), 0);
 	}
 	pump(kafka);
 }
@@ -479,7 +376,7 @@ static int refusal_of(const struct kafka *kafka, const struct row *row)
 		return CODE_QUEUE_FULL;
 	if (row->nature == NATURE_POISON && row->id % 3 == 0)
 		return CODE_TOO_LARGE;
-	if (find_topic(kafka->cluster, row->topic)->denied_until > sim_now(sim) && sim_chance(sim, 0.3))
+	if (cluster_topic(kafka->cluster, row->topic)->denied_until > sim_now(sim) && sim_chance(sim, 0.3))
 		return CODE_UNKNOWN_TOPIC;
 	return CODE_OK;
 }
@@ -505,7 +402,7 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 
 	assert(!kafka->gone);
 	if (code != CODE_OK) {
-		*refusal = judge(code, false);
+		*refusal = reports_judge(code, false);
 		check_refused(kafka->start, row, refusal);
 		return refusal->verdict;
 	}
@@ -527,35 +424,13 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	pump(kafka);
 	if (sim->broken == BREAK_REENTRY && sim_chance(sim, 0.01)) {
 		flight->place = PLACE_ANSWERED;
-		flight->answer = judge(CODE_OK, false);
+		flight->answer = reports_judge(CODE_OK, false);
 		deliver(flight);
 	}
 	return VERDICT_OK;
 }
 
 /* ---- faults ---- */
-
-void cluster_outage(struct cluster *cluster, int64_t until_us)
-{
-	cluster->down_until = until_us;
-}
-
-void cluster_deny(struct cluster *cluster, const char *topic, int64_t until_us)
-{
-	find_topic(cluster, topic)->denied_until = until_us;
-}
-
-void cluster_starve(struct cluster *cluster, int64_t until_us)
-{
-	cluster->starved_until = until_us;
-}
-
-void cluster_calm(struct cluster *cluster)
-{
-	cluster->down_until = cluster->starved_until = sim_now(cluster->sim);
-	for (struct topic *topic = cluster->topics; topic != NULL; topic = topic->next)
-		topic->denied_until = sim_now(cluster->sim);
-}
 
 void fakekafka_flap(struct kafka *kafka, int64_t until_us)
 {
@@ -569,7 +444,7 @@ void fakekafka_replace(struct kafka *kafka)
 	kafka->replaced++;
 	kafka->replacing_until = sim_now(sim) + sim_between(sim, 0, 2 * SECOND);
 	for (struct flight *flight = kafka->flights; flight != NULL; flight = flight->next) {
-		struct kafka_answer given = judge(CODE_FATAL, flight->wired);
+		struct kafka_answer given = reports_judge(CODE_FATAL, flight->wired);
 
 		given.replaced = true;
 		answer(flight, given, sim_between(sim, 1, 50 * MS));

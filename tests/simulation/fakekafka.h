@@ -1,24 +1,9 @@
-/* fakekafka: the other side of io/kafka.h: one cluster, a producer for each start, and their faults. */
+/* fakekafka: the other side of io/kafka.h: a producer for each start, and its faults. */
 #ifndef OUTBOXD_SIMULATION_FAKEKAFKA_H
 #define OUTBOXD_SIMULATION_FAKEKAFKA_H
 
 #include "checker.h"
-
-struct cluster;
-
-struct cluster *cluster_new(struct sim *sim, const struct config_source *config);
-
-/* No broker can be reached until then. */
-void cluster_outage(struct cluster *cluster, int64_t until_us);
-
-/* The topic is refused until then: a topic's fault. */
-void cluster_deny(struct cluster *cluster, const char *topic, int64_t until_us);
-
-/* The cluster refuses (too few replicas) until then: a cluster's fault, while it can be reached. */
-void cluster_starve(struct cluster *cluster, int64_t until_us);
-
-/* All of that is over. */
-void cluster_calm(struct cluster *cluster);
+#include "cluster.h"
 
 /* A producer for one start; freed with the history. */
 struct kafka *fakekafka_new(struct cluster *cluster, struct start *start, kafka_answer_fn *on_answer);

@@ -7,6 +7,7 @@
  * front of pg_catalog's and gives the history's time, and that, when asked to, waits at its first call for the controller to
  * let it go on: then the statement has taken its snapshot, and no lock yet. */
 #include "configs.h"
+#include "replay_rows.h"
 
 #include "base/mem.h"
 #include "core/pgarray.h"
@@ -57,35 +58,6 @@ static PGresult *run(const struct replay *replay, PGconn *conn, const char *sql)
 static void command(const struct replay *replay, PGconn *conn, const char *sql)
 {
 	PQclear(run(replay, conn, sql));
-}
-
-/* ---- the words of a line ---- */
-
-static char *word(char **rest)
-{
-	char *at = strsep(rest, " \n");
-
-	return at == NULL ? "" : at;
-}
-
-static int number(char **rest)
-{
-	return (int)strtol(word(rest), NULL, 10);
-}
-
-static struct slice unhex(const char *text, char *bytes)
-{
-	size_t n = strlen(text) / 2;
-
-	if (text[0] == '-' || text[0] == '\0')
-		return SLICE_NULL;
-	for (size_t i = 0; i < n; i++) {
-		char digits[3] = {text[1 + 2 * i], text[2 + 2 * i], '\0'};
-
-		bytes[i] = (char)strtol(digits, NULL, 16);
-	}
-	bytes[n] = '\0';
-	return (struct slice){bytes, n};
 }
 
 /* ---- the database ---- */
@@ -207,8 +179,8 @@ static void begin_history(struct replay *replay, char *rest)
 	struct err err = {""};
 
 	configs_standard(&replay->config, &replay->header);
-	replay->config.ordering = (enum config_ordering)number(&rest);
-	replay->config.on_failed = (enum config_on_failed)number(&rest);
+	replay->config.ordering = (enum config_ordering)replay_number(&rest);
+	replay->config.on_failed = (enum config_on_failed)replay_number(&rest);
 	route_free(replay->route);
 	sql_free(replay->sql);
 	replay->route = route_new(&replay->config, &err);
@@ -284,19 +256,19 @@ static bool has_gate(enum sql_kind kind)
 
 static void start(struct replay *replay, char *rest)
 {
-	struct session *session = session_of(replay, number(&rest));
+	struct session *session = session_of(replay, replay_number(&rest));
 	struct slice values[SQL_PARAMS];
 	char *bytes = mem_new(strlen(rest) + SQL_PARAMS, 1), *at = bytes, sql[200];
 	int n;
 
-	session->kind = (enum sql_kind)number(&rest);
+	session->kind = (enum sql_kind)replay_number(&rest);
 	n = sql_statement(replay->sql, session->kind)->n_params;
 	snprintf(sql, sizeof(sql),
 		 "SELECT set_config('outbox.now', '%s', false), set_config('outbox.gate', '%.0d', false)",
-		 word(&rest), has_gate(session->kind) ? (int)(session - replay->sessions) + 1 : 0);
+		 replay_word(&rest), has_gate(session->kind) ? (int)(session - replay->sessions) + 1 : 0);
 	command(replay, session->conn, sql);
 	for (int i = 0; i < n; i++) {
-		values[i] = unhex(word(&rest), at);
+		values[i] = replay_unhex(replay_word(&rest), at);
 		at += values[i].len + 1;
 	}
 	if (has_gate(session->kind))
@@ -311,7 +283,7 @@ static void start(struct replay *replay, char *rest)
 /* The statement goes on, and has to wait for somebody's lock. */
 static void expect_wait(struct replay *replay, char *rest)
 {
-	struct session *session = find(replay, number(&rest));
+	struct session *session = find(replay, replay_number(&rest));
 
 	if (session == NULL || !waits(replay, session))
 		die(replay, "wait", "the server does not wait here");
@@ -359,16 +331,16 @@ static void compare_cells(const struct replay *replay, char **expected, int n, c
 
 static void complete(struct replay *replay, char *rest)
 {
-	struct session *session = find(replay, number(&rest));
+	struct session *session = find(replay, replay_number(&rest));
 	char *expected[CELLS_MAX];
 	PGresult *result;
 	int n = 0;
 
 	if (session == NULL)
 		die(replay, "L", "no such transaction");
-	(void)number(&rest);
+	(void)replay_number(&rest);
 	while (rest != NULL && n < CELLS_MAX) {
-		char *cell = word(&rest);
+		char *cell = replay_word(&rest);
 
 		if (cell[0] != '\0')
 			expected[n++] = cell;
@@ -382,7 +354,7 @@ static void complete(struct replay *replay, char *rest)
 
 static void end(struct replay *replay, char *rest, const char *how)
 {
-	struct session *session = find(replay, number(&rest));
+	struct session *session = find(replay, replay_number(&rest));
 
 	/* One that only looked at the catalog, or did nothing. */
 	if (session == NULL)
@@ -395,69 +367,15 @@ static void end(struct replay *replay, char *rest, const char *how)
 	session->xact = 0;
 }
 
-static void insert_row(struct replay *replay, char *rest)
+static void change(struct replay *replay, char kind, char *rest)
 {
-	struct session *session = session_of(replay, number(&rest));
-	struct buf sql = {0};
-	const char *id = word(&rest), *key = word(&rest), *topic = word(&rest), *payload = word(&rest),
-		   *created = word(&rest);
-
-	buf_print(
-		&sql,
-		"INSERT INTO public.event_outbox (id, event_id, aggregate_id, event_type, payload, available_at, created_at)"
-		" VALUES (%s, 'event-%s'",
-		id, id);
-	for (int i = 0; i < 3; i++) {
-		const char *text = i == 0 ? key : i == 1 ? topic : payload;
-
-		if (text[0] == '-')
-			buf_add_string(&sql, ", NULL");
-		else
-			buf_print(&sql, ", convert_from('\\%s', 'UTF8')", text);
-	}
-	buf_print(&sql, ", outbox.time(%s), outbox.time(%s))", created, created);
-	command(replay, session->conn, buf_text(&sql));
-	buf_free(&sql);
-}
-
-static void add_time(struct buf *sql, const char *column, const char *text)
-{
-	if (text[0] == '-')
-		buf_print(sql, ", %s = NULL", column);
-	else if (text[0] == 'i')
-		buf_print(sql, ", %s = 'infinity'", column);
-	else
-		buf_print(sql, ", %s = outbox.time(%s)", column, text);
-}
-
-static void add_text(struct buf *sql, const char *column, const char *text)
-{
-	if (text[0] == '-')
-		buf_print(sql, ", %s = NULL", column);
-	else
-		buf_print(sql, ", %s = convert_from('\\%s', 'UTF8')", column, text);
-}
-
-static void change_row(struct replay *replay, char *rest)
-{
-	static const char *const texts[] = {"lease_owner", "last_error", "payload"};
-	static const char *const times[] = {"available_at", "lease_until", "settled_at"};
-	struct session *session = session_of(replay, number(&rest));
-	const char *id = word(&rest);
+	struct session *session = session_of(replay, replay_number(&rest));
 	struct buf sql = {0};
 
-	if (number(&rest) != 0) {
-		buf_print(&sql, "DELETE FROM public.event_outbox WHERE id = %s", id);
-	} else {
-		buf_print(&sql, "UPDATE public.event_outbox SET status = '%s'",
-			  replay->config.states[number(&rest)]);
-		buf_print(&sql, ", attempts = %d", number(&rest));
-		for (int i = 0; i < 3; i++)
-			add_time(&sql, times[i], word(&rest));
-		for (int i = 0; i < 3; i++)
-			add_text(&sql, texts[i], word(&rest));
-		buf_print(&sql, " WHERE id = %s", id);
-	}
+	if (kind == 'I')
+		replay_insert(rest, &sql);
+	else
+		replay_change(rest, replay->config.states, &sql);
 	command(replay, session->conn, buf_text(&sql));
 	buf_free(&sql);
 }
@@ -487,17 +405,15 @@ static void compare_table(struct replay *replay, char *rest)
 
 static void follow(struct replay *replay, char *line)
 {
-	char *rest = line, kind = word(&rest)[0];
+	char *rest = line, kind = replay_word(&rest)[0];
 
 	switch (kind) {
 	case 'H':
 		begin_history(replay, rest);
 		break;
 	case 'I':
-		insert_row(replay, rest);
-		break;
 	case 'U':
-		change_row(replay, rest);
+		change(replay, kind, rest);
 		break;
 	case 'S':
 		start(replay, rest);

@@ -46,7 +46,7 @@ struct world {
 	struct sim sim;
 	struct config_source config;
 	struct config_header header;
-	char owner[INSTANCES][16];
+	char owner[INSTANCES][24];
 	struct route *route;
 	struct table *table;
 	struct fakedb *db;
@@ -141,7 +141,6 @@ static void pass(struct instance *instance)
 		return;
 	}
 	if (source_get_state(start->source) == SOURCE_STOPPED) {
-		sim_trace(sim, "%d.%d has stopped", instance->number, start->number);
 		check_stopped(start);
 		leave(instance, sim_delay(sim, SECOND, 20 * SECOND));
 	} else if (again != INT64_MAX) {
@@ -155,8 +154,6 @@ static void step(void *context)
 	struct instance *instance = context;
 	struct sim *sim = &instance->world->sim;
 
-	if (instance->start == NULL)
-		return;
 	/* Now and then the loop is busy elsewhere. */
 	if (sim_chance(sim, 0.1))
 		plan(instance, sim_now(sim) + sim_between(sim, 0, 5 * MS));
