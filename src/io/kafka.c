@@ -64,6 +64,7 @@ struct sent {
 	void *tag;
 	size_t bytes;
 	uint64_t tick;
+	uint64_t outages; /* before it; UINT64_MAX when no broker was up that could have got it */
 };
 
 struct kafka {
@@ -82,6 +83,7 @@ struct kafka {
 	bool delivered; /* something since the last statistics, or since the brokers went down */
 	bool useful;	/* this producer has delivered anything at all */
 	uint64_t ticks, condemned_at, retry_at;
+	uint64_t outages; /* times the brokers went down */
 	uint64_t replacements[KAFKA_REPLACEMENTS];
 	struct err reason;     /* why not up */
 	struct err last_error; /* of the library, since it was last up */
@@ -108,6 +110,7 @@ static void set_link(struct kafka *kafka, enum link link, const char *reason)
 		LOG(LOG_INFO, "kafka_up", log_str("servers", kafka->config.bootstrap_servers));
 	} else if (link == LINK_DOWN) {
 		kafka->delivered = false;
+		kafka->outages++;
 		LOG(LOG_WARN, "kafka_down", log_str("servers", kafka->config.bootstrap_servers),
 		    log_str("reason", kafka->reason.text));
 	}
@@ -208,6 +211,8 @@ static void on_report(struct kafka *kafka, const rd_kafka_message_t *report)
 
 	if (answer.verdict == VERDICT_OK && kafka->producer->limits.offsets && report->offset < 0)
 		answer = kafkaanswer_of_guess();
+	if (sent->outages < kafka->outages)
+		kafkaanswer_doubt(&answer);
 	if (answer.verdict == VERDICT_OK)
 		kafka->delivered = kafka->useful = true;
 	else if (answer.fault == FAULT_PRODUCER)
@@ -455,6 +460,7 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	}
 	sent = MEM_NEW(struct sent);
 	*sent = (struct sent){.tag = tag, .bytes = bytes, .tick = kafka->ticks};
+	sent->outages = kafka->link == LINK_UP ? kafka->outages : UINT64_MAX;
 	code = kafkaproducer_send(kafka->producer, message, sent);
 	if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
 		mem_free(sent);

@@ -81,6 +81,17 @@ struct kafka_answer kafkaanswer_of_guess(void)
 				     .text = "reported delivered without an offset: perhaps it was never written"};
 }
 
+/* A broker that shuts down answers "not leader" also for what it has appended, and the library takes that for not written
+ * (seen on a real one). It would send it again under the same sequence number, which is no repeat; purged or timed out, and
+ * sent anew by us, it is one. */
+void kafkaanswer_doubt(struct kafka_answer *answer)
+{
+	if (answer->verdict != VERDICT_RETRY)
+		return;
+	answer->verdict = VERDICT_UNKNOWN;
+	answer->possibly_written = true;
+}
+
 struct kafka_answer kafkaanswer_of_loss(void)
 {
 	return (struct kafka_answer){.verdict = VERDICT_UNKNOWN,

@@ -28,6 +28,9 @@ struct kafka_answer kafkaanswer_of_refusal(rd_kafka_resp_err_t code, const struc
 /* The answer to a message whose producer is gone without a report. */
 struct kafka_answer kafkaanswer_of_loss(void);
 
+/* The message may have been with a broker that went away since: what the library takes for not written is not sure. */
+void kafkaanswer_doubt(struct kafka_answer *answer);
+
 /* Marks an answer as owed to the end of its producer, if it is. */
 void kafkaanswer_mark_replaced(struct kafka_answer *answer);
 
