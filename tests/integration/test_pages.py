@@ -137,7 +137,8 @@ def test_F080_gauges_do_not_keep_yesterdays_number(mock_outbox, mock, cluster):
     assert abs(refreshed - time.time()) < 60
     cluster.stop()
     wait_until(lambda: counted(relay) == {}, 90, lambda: counted(relay))
-    assert relay.metrics().value("outboxd_rows_refreshed_timestamp_seconds") >= refreshed
+    again = relay.metrics().value("outboxd_rows_refreshed_timestamp_seconds")
+    assert again > refreshed - .001  # the wall clock less an age: its last digit may differ
 
 
 def test_F081_a_scrape_is_not_a_query(mock_outbox, database):
