@@ -52,6 +52,9 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 
 	if (job == SCHED_CLAIM)
 		kind = claim->far ? SQL_CLAIM_FAR : SQL_CLAIM;
+	/* Parked rows take no room in memory: many behind one obstacle go in larger bites. */
+	if (claim->parking)
+		limit *= PARKING_BATCHES;
 	if (limit > (int64_t)room)
 		limit = (int64_t)room;
 	/* A cluster that was just away is tried with one row. */
@@ -234,6 +237,8 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 	} else {
 		source->claim.hindered = (source->claim.sent_far && source->claim.hindered) ||
 					 tail_number(result, SQL_C_CANDIDATES) > claimed;
+		source->claim.parking =
+			tail_number(result, SQL_C_PARKED) * 2 > tail_number(result, SQL_C_CANDIDATES);
 		choose_start(source, result, idle);
 		choose_due(source, job, idle);
 	}

@@ -45,7 +45,8 @@
 #define LEASES_EVERY_US (1 * SECOND) /* less than the settle margin */
 #define DEFERRED_A_SECOND 2000	     /* rows of a topic with a fault that come back */
 #define TOPIC_SEEN_US \
-	(60 * SECOND) /* a faulty topic without rows is forgotten by /readyz after its pause and this */
+	(60 * SECOND)	  /* a faulty topic without rows is forgotten by /readyz after its pause and this */
+#define PARKING_BATCHES 8 /* batches that a claim looks at where most is only parked */
 #define SETTLE_ALL SIZE_MAX
 /* While rows that it has put back wait for their time, a source looks as often as this, however long its poll. */
 #define DELAYED_POLL_US (1 * SECOND)
@@ -98,6 +99,7 @@ struct claim_position {
 	bool limit_one;		  /* the last claim was refused for some row's data */
 	int limit;		  /* of the claim under way */
 	bool sent_far;		  /* the claim under way is a far one */
+	bool parking;		  /* the last claim parked more than half of what it met */
 	bool hindered;		  /* the last claim, or the walk it belongs to, met rows it could not take */
 	bool settled;		  /* outcomes were written meanwhile */
 	int64_t delayed_until_us; /* rows that were put back with a delay are due until then */
