@@ -204,10 +204,8 @@ static bool run_plain(struct pgblocking *pg, const char *text, enum cli_exit *ex
 	return true;
 }
 
-static bool run_prelude(struct pgblocking *pg, bool pin_plan, enum cli_exit *exit_code, struct err *err)
+static bool run_prelude(struct pgblocking *pg, int n, enum cli_exit *exit_code, struct err *err)
 {
-	int n = pin_plan ? DB_PRELUDE_PINNED : DB_PRELUDE;
-
 	for (int i = 0; i < n; i++)
 		if (!run_plain(pg, pg->prelude.statements[i], exit_code, err))
 			return false;
@@ -230,7 +228,7 @@ PGresult *pgblocking_run(struct pgblocking *pg, const struct sql_statement *stat
 {
 	PGresult *result = NULL;
 
-	if (run_prelude(pg, statement->pin_plan, exit_code, err))
+	if (run_prelude(pg, db_prelude_length(statement), exit_code, err))
 		result = run_statement(pg, statement, values, exit_code, err);
 	if (result != NULL && run_plain(pg, "COMMIT", exit_code, err))
 		return result;

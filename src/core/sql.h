@@ -94,12 +94,19 @@ enum sql_count_column {
 #define SQL_COUNT_COLUMNS (SQL_N_BOUNDED + 1)
 #define SQL_COUNT_BOUND 100000
 
+/* What the planner may not do with a statement, whatever its statistics say. */
+enum sql_pin {
+	SQL_PIN_NOTHING,
+	SQL_PIN_SCANS, /* SET LOCAL enable_seqscan = off, enable_bitmapscan = off */
+	SQL_PIN_ORDER /* and enable_sort = off: rows in due order come from the due index, not from sorting another's */
+};
+
 struct sql_statement {
 	enum sql_kind kind;
 	const char *text;
 	enum sql_param params[SQL_PARAMS]; /* what $1.. stand for */
 	int n_params;
-	bool pin_plan; /* SET LOCAL enable_seqscan = off, enable_bitmapscan = off */
+	enum sql_pin pin;
 };
 
 /* SQL_CLAIM on a partitioned table or a view fails with this word in its message (SQLSTATE 22P02) when a row changed

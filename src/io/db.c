@@ -275,6 +275,14 @@ void db_prelude_init(struct db_prelude *prelude, const struct config_postgres *c
 	snprintf(statements[3], DB_PRELUDE_SIZE, "SET LOCAL jit = off");
 	snprintf(statements[4], DB_PRELUDE_SIZE, "SET LOCAL enable_seqscan = off");
 	snprintf(statements[5], DB_PRELUDE_SIZE, "SET LOCAL enable_bitmapscan = off");
+	snprintf(statements[6], DB_PRELUDE_SIZE, "SET LOCAL enable_sort = off");
+}
+
+int db_prelude_length(const struct sql_statement *statement)
+{
+	static const int lengths[] = {[SQL_PIN_NOTHING] = 4, [SQL_PIN_SCANS] = 6, [SQL_PIN_ORDER] = DB_PRELUDE_MAX};
+
+	return lengths[statement->pin];
 }
 
 void db_values_init(struct db_values *of_libpq, const struct sql_statement *statement, const struct slice *values)
@@ -327,7 +335,7 @@ static bool send_statement(PGconn *pg, const struct db_request *request)
 bool db_submit(struct db *db, const struct db_request *request)
 {
 	PGconn *pg = db->conn.pg;
-	int prelude = request->statement->pin_plan ? DB_PRELUDE_PINNED : DB_PRELUDE;
+	int prelude = db_prelude_length(request->statement);
 
 	/* Without the COMMIT nothing can come of what may already have been sent; but the connection is of no use. */
 	if (!send_prelude(db, prelude) || !send_statement(pg, request) || !send_plain(pg, "COMMIT")) {

@@ -15,16 +15,18 @@ enum db_state {
 };
 #define DB_STATES (DB_CLOSED + 1)
 
-/* What stands before a request's own statement: BEGIN and settings; the last two pin the plan. */
-#define DB_PRELUDE 4
-#define DB_PRELUDE_PINNED 6
+/* What stands before a request's own statement: BEGIN and settings; the last three pin the plan. */
+#define DB_PRELUDE_MAX 7
 #define DB_PRELUDE_SIZE 64
 
 struct db_prelude {
-	char statements[DB_PRELUDE_PINNED][DB_PRELUDE_SIZE];
+	char statements[DB_PRELUDE_MAX][DB_PRELUDE_SIZE];
 };
 
 void db_prelude_init(struct db_prelude *prelude, const struct config_postgres *config);
+
+/* How many of them a statement wants. */
+int db_prelude_length(const struct sql_statement *statement);
 
 /* A statement's values as libpq's functions take them; the bytes are borrowed. */
 #define DB_BINARY 1

@@ -74,10 +74,10 @@ START_TEST(test_large_values)
 END_TEST
 
 /* A boolean SQL expression is true inside a request's transaction. */
-static void expect_inside(struct dbpool *pool, bool pin_plan, const char *expression)
+static void expect_inside(struct dbpool *pool, enum sql_pin pin, const char *expression)
 {
 	char text[512];
-	struct sql_statement statement = {.text = text, .pin_plan = pin_plan};
+	struct sql_statement statement = {.text = text, .pin = pin};
 	struct answer answer;
 
 	snprintf(text, sizeof(text), "SELECT (%s)::int::int8", expression);
@@ -106,11 +106,13 @@ START_TEST(test_F059_settings_end_with_the_transaction)
 	config.connections = 1;
 	pool = dbpool_new(loop, &config);
 	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++)
-		expect_inside(pool, false, inside[i]);
-	expect_inside(pool, false, "current_setting('enable_seqscan') = 'on'");
-	expect_inside(pool, true, "current_setting('enable_seqscan') = 'off'");
-	expect_inside(pool, true, "current_setting('enable_bitmapscan') = 'off'");
-	expect_inside(pool, false, "current_setting('enable_bitmapscan') = 'on'");
+		expect_inside(pool, SQL_PIN_NOTHING, inside[i]);
+	expect_inside(pool, SQL_PIN_NOTHING, "current_setting('enable_seqscan') = 'on'");
+	expect_inside(pool, SQL_PIN_SCANS, "current_setting('enable_seqscan') = 'off'");
+	expect_inside(pool, SQL_PIN_SCANS, "current_setting('enable_bitmapscan') = 'off'");
+	expect_inside(pool, SQL_PIN_SCANS, "current_setting('enable_sort') = 'on'");
+	expect_inside(pool, SQL_PIN_ORDER, "current_setting('enable_sort') = 'off'");
+	expect_inside(pool, SQL_PIN_NOTHING, "current_setting('enable_bitmapscan') = 'on'");
 	ck_assert_int_eq(pgrig_number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'outboxd' "
 				      "AND datname = current_database()"
 				      " AND state = 'idle' AND backend_xid IS NULL"),

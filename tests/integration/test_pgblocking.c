@@ -31,7 +31,7 @@ START_TEST(test_runs_and_commits)
 	struct sql_statement settings = {
 		.text = "SELECT current_setting('statement_timeout') || current_setting('enable_seqscan')"
 			" || current_setting('transaction_isolation')",
-		.pin_plan = true};
+		.pin = SQL_PIN_SCANS};
 	struct slice values[] = {{"a\0b", 3}, SLICE_NULL};
 	enum cli_exit exit_code;
 	PGresult *result;
