@@ -93,6 +93,8 @@ enum sql_count_column {
 };
 #define SQL_COUNT_COLUMNS (SQL_N_BOUNDED + 1)
 #define SQL_COUNT_BOUND 100000
+/* Rows a sweep frees at most: when it freed so many it is to be repeated at once. */
+#define SQL_SWEEP_LIMIT 10000
 
 /* What the planner may not do with a statement, whatever its statistics say. */
 enum sql_pin {

@@ -4,9 +4,7 @@
 #define SETTLED SQLTEXT_HAS(COLUMN_SETTLED_AT)
 /* Without settled_at failed rows are outside of the due index; where they block a key they stand in the key index. */
 #define IN_KEY_INDEX (SQLTEXT_BLOCK | SQLTEXT_KEY_INDEX)
-#define STRING(number) #number
-#define STRING_OF(number) STRING(number)
-#define BOUND STRING_OF(SQL_COUNT_BOUND)
+#define BOUND SQLTEXT_NUMBER(SQL_COUNT_BOUND)
 
 #define UNFINISHED_ROW                                                                                            \
 	"  SELECT {p.status} AS status, {p.due} AS due, {p.lease_end} AS lease_end, {p.tries} AS tries, {p.max} " \

@@ -52,7 +52,7 @@ const struct sqltext_part sqlsettle_settle[] = {
 };
 
 /* Rows parked at the sentinel come back when what they waited for is gone: people delete or edit rows by hand, and on_failed
- * or ordering may have been changed. Bounded; to be repeated while it freed 10000. */
+ * or ordering may have been changed. Bounded; to be repeated while it freed SQL_SWEEP_LIMIT. */
 const struct sqltext_part sqlsettle_sweep[] = {
 	{0, 0, "WITH"},
 	{KEYED, 0,
@@ -81,7 +81,8 @@ const struct sqltext_part sqlsettle_sweep[] = {
 	 "                              AND {p.status} IN ({pending}, {in_flight})"},
 	{KEYED, 0, "                              AND ({p.key} IS NULL OR {p.key} IN (SELECT key FROM free))"},
 	{0, 0,
-	 "                            ORDER BY {p.order} LIMIT 10000 FOR UPDATE SKIP LOCKED)) RETURNING 1)\n"
-	 "SELECT count(*) FROM freed"},
+	 "                            ORDER BY {p.order} LIMIT " SQLTEXT_NUMBER(
+		 SQL_SWEEP_LIMIT) " FOR UPDATE SKIP LOCKED)) RETURNING 1)\n"
+				  "SELECT count(*) FROM freed"},
 	{0, 0, NULL},
 };

@@ -21,6 +21,10 @@
 #define SQLTEXT_MILLIS SQLTEXT_FLAG(7)	  /* the record's timestamp is a number of milliseconds */
 #define SQLTEXT_FAR SQLTEXT_FLAG(8)	  /* this claim begins behind the far position */
 
+/* A number that a macro names, as part of a statement's text. */
+#define SQLTEXT_NUMBER(macro) SQLTEXT_LITERAL(macro)
+#define SQLTEXT_LITERAL(number) #number
+
 /* COLUMN_LEASE_UNTIL counts as there only when it is a column of its own; COLUMN_ORDER only when it is not the id. */
 struct sqltext {
 	uint64_t has;

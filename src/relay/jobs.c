@@ -9,7 +9,6 @@
 
 #define STATEMENT_BACKOFF_US (100 * MS)
 #define STATEMENT_BACKOFF_MAX_US (10 * SECOND)
-#define SWEEP_LIMIT 10000 /* rows a sweep changes at most: then it goes on at once */
 
 /* ---- sending ---- */
 
@@ -201,7 +200,7 @@ static void sweep_answered(struct source *source, struct job *job)
 		return;
 	}
 	job->failures = 0;
-	if (pg_get_int8(db_result_cell(job->result, 0, 0)) >= SWEEP_LIMIT)
+	if (pg_get_int8(db_result_cell(job->result, 0, 0)) >= SQL_SWEEP_LIMIT)
 		source->due_us[SCHED_SWEEP] = source->now_us;
 	if (pg_get_int8(db_result_cell(job->result, 0, 0)) > 0)
 		source->due_us[SCHED_CLAIM] = source->now_us;

@@ -124,10 +124,10 @@ static void remove_row(struct row *row)
 
 void outcome_forget(struct row *row)
 {
-	if (row->key != NULL)
+	if (row->key != NULL) {
 		break_key(row);
-	if (row->key != NULL)
 		keys_leave(row);
+	}
 	topics_end_trial(row);
 	row->batch->source->forgotten++;
 	remove_row(row);

@@ -141,16 +141,6 @@ static void add_source(struct relay *relay, const struct config_source *config)
 	listener_add(database->listener, config->notify, config->name, on_wake, source);
 }
 
-static struct listener *listener_of(const struct relay *relay, const struct config_source *config)
-{
-	size_t i;
-
-	for (i = 0; i < relay->n_databases; i++)
-		if (same_database(relay->databases[i].config, &config->postgres))
-			return config->notify == NULL ? NULL : relay->databases[i].listener;
-	return NULL;
-}
-
 /* ---- the pass ---- */
 
 static bool all_stopped(const struct relay *relay)
@@ -234,7 +224,8 @@ static void refresh_source(struct relay *relay, struct source *source)
 {
 	static const char *const reasons[KAFKA_REPLACEMENTS] = {"fatal", "stalled"};
 	const struct config_source *config = source_config(source);
-	struct listener *listener = listener_of(relay, config);
+	struct listener *listener =
+		config->notify == NULL ? NULL : share_database(relay, &config->postgres)->listener;
 	const struct kafka *kafka = share_broker(relay, &config->kafka)->kafka;
 	int64_t counted_us = source_counted_us(source);
 	int i;
