@@ -172,6 +172,39 @@ START_TEST(test_histogram)
 }
 END_TEST
 
+/* Fine where a quantile is worth knowing to a tenth: no bucket there is wider than a third of its lower bound. */
+START_TEST(test_commit_to_ack_has_narrow_buckets)
+{
+	struct metric_histogram *seconds = metrics_histogram(metrics, METRIC_COMMIT_TO_ACK, "orders", NULL);
+	static const char start[] = "outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"";
+	double bound = 0, before;
+	const char *at;
+	int narrow = 0;
+
+	metrics_observe(seconds, 0.0005); /* a bound belongs to its own bucket */
+	metrics_observe(seconds, 0.00051);
+	metrics_observe(seconds, 0.0009);
+	print();
+	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"0.0004\"} 0");
+	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"0.0005\"} 1");
+	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"0.00065\"} 2");
+	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"0.001\"} 3");
+	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"60\"} 3");
+	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"+Inf\"} 3");
+	for (at = strstr(buf_text(&page), start); at != NULL; at = strstr(at, start)) {
+		before = bound;
+		at += strlen(start);
+		bound = strtod(at, NULL);
+		ck_assert_double_gt(bound, before);
+		if (before >= 0.00025 && bound <= 0.03) {
+			ck_assert_double_le(bound / before, 1.34);
+			narrow++;
+		}
+	}
+	ck_assert_int_gt(narrow, 16);
+}
+END_TEST
+
 START_TEST(test_F024_no_duration_is_negative)
 {
 	struct metric_histogram *seconds = metrics_histogram(metrics, METRIC_COMMIT_TO_ACK, "orders", NULL);
@@ -179,7 +212,7 @@ START_TEST(test_F024_no_duration_is_negative)
 	metrics_observe(seconds, -3600);
 	metrics_observe(seconds, NAN);
 	print();
-	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"0.0005\"} 1");
+	expect_line("outboxd_commit_to_ack_seconds_bucket{source=\"orders\",le=\"0.00025\"} 1");
 	expect_line("outboxd_commit_to_ack_seconds_sum{source=\"orders\"} 0");
 	expect_line("outboxd_commit_to_ack_seconds_count{source=\"orders\"} 1");
 }
@@ -256,6 +289,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_large_counters_are_exact);
 	tcase_add_test(tcase, test_F079_label_values);
 	tcase_add_test(tcase, test_histogram);
+	tcase_add_test(tcase, test_commit_to_ack_has_narrow_buckets);
 	tcase_add_test(tcase, test_F024_no_duration_is_negative);
 	tcase_add_test(tcase, test_F080_dropped_gauges_are_gone);
 	tcase_add_test(tcase, test_series_are_bounded);
