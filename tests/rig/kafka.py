@@ -38,16 +38,19 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 
-SETTINGS = {
+# What one broker that is its own controller needs; all else is stock.
+ALONE = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.num.partitions": "1",
     "transaction.state.log.min.isr": "1",
+}
+FOR_TESTS = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
     "log.segment.bytes": "67108864",
@@ -60,6 +63,11 @@ SETTINGS = {
     "num.io.threads": "4",
     "background.threads": "2",
 }
+
+# Small and quick to start; and what Kafka's own start script gives the JVM.
+SMALL_JVM = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+STOCK_JVM = ["-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+             "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"]
 
 
 def cache():
@@ -131,7 +139,8 @@ Record.__doc__ = "What a consumer gets: key and value as bytes or None, headers 
 class Kafka:
     """One broker. It keeps its ports and its data over stop, kill and start."""
 
-    def __init__(self, settings=None):
+    def __init__(self, settings=FOR_TESTS, jvm=SMALL_JVM):
+        self.jvm = jvm
         self.folder = Folder("kafka")
         self.port, self.controller_port = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -139,11 +148,11 @@ class Kafka:
         self.process = None
         self._admin = None
         self._topics = self._log_start = 0
-        self._configure(settings or {})
+        self._configure(settings)
 
     def _configure(self, settings):
         facts = {
-            **SETTINGS,
+            **ALONE,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
@@ -161,8 +170,7 @@ class Kafka:
             raise RuntimeError(f"Kafka's storage tool: {done.stdout}{done.stderr}")
 
     def _java(self, program, *args):
-        return ["java", "-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-                "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{jars()}/*", program, *map(str, args)]
+        return ["java", *self.jvm, "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{jars()}/*", program, *map(str, args)]
 
     def start(self, wait=True):
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0

@@ -11,17 +11,20 @@ import psycopg2.extensions
 from .process import Folder, Process, free_port, user_group
 from .wait import wait_until
 
-SETTINGS = {
+# What a throwaway server needs whatever it is for; all else is stock.
+PLACE = {
     "listen_addresses": "127.0.0.1",
+    "log_line_prefix": "%m [%p] %a %d ",
+    "timezone": "UTC",
+    "lc_messages": "C",
+}
+FOR_TESTS = {
     "fsync": "off",  # the machine does not lose power here, and what a killed process has written stays written
     "max_connections": "200",
     "max_prepared_transactions": "10",
     "deadlock_timeout": "200ms",
-    "log_line_prefix": "%m [%p] %a %d ",
     "log_checkpoints": "off",
     "autovacuum_naptime": "5s",
-    "timezone": "UTC",
-    "lc_messages": "C",
 }
 
 
@@ -121,13 +124,13 @@ def quoted(value):
 
 
 class Cluster:
-    def __init__(self, settings=None):
+    def __init__(self, settings=FOR_TESTS):
         self.user = server_user()
         self.folder = Folder("pg", self.user)
         self.data = self.folder / "data"
         self.log_path = self.folder / "log"
         self.port = free_port()
-        self.settings = {**SETTINGS, **(settings or {})}
+        self.settings = {**PLACE, **settings}
         self.process = None
         self._databases = 0
         self._init()
