@@ -130,6 +130,17 @@ HTTPSERVER := $(BUILD)/tests/rig/httpserver
 $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call objects,src/base)
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
+# ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
+BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling)
+BENCH_PARTS := $(addprefix $(BUILD)/,$(addprefix tests/bench/,bench.o lane.o bare.o) \
+	$(addprefix src/,io/db.o io/pgconn.o io/pgdsn.o relay/keys.o relay/batch.o))
+
+$(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: bench-programs
+bench-programs: $(BENCH_PROGRAMS)
+
 # ---- integration tests in C: io/db, io/listener and cli/pgblocking on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
 IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
 INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))

@@ -1,0 +1,246 @@
+#include "bare.h"
+
+#include "bench.h"
+#include "base/mem.h"
+#include "core/order.h"
+#include "core/rowstate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PARK_MAX_US 300000000LL
+
+/* ---- the table ---- */
+
+static void build(struct bare *bare, PGresult *result)
+{
+	struct sql_templates templates = route_templates(bare->route);
+	struct arena *arena = arena_new();
+	struct sql_table_facts facts;
+	struct err err;
+
+	if (PQntuples(result) == 0)
+		bench_die("there is no table %s", bare->source->table);
+	sql_read_facts(&facts, lane_cell, result, (size_t)PQntuples(result), arena);
+	bare->sql = sql_new(bare->source, &facts, &templates, &err);
+	if (bare->sql == NULL)
+		bench_die("%s", err.text);
+	arena_free(arena);
+	PQclear(result);
+}
+
+static void inspect(struct bare *bare, struct lane *lane)
+{
+	const char *key = bare->source->columns[COLUMN_KEY];
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+	struct buf table = {0};
+	struct err err;
+
+	if (!sql_table_name(bare->source->table, &table, &err))
+		bench_die("%s", err.text);
+	values[SQL_P_TABLE] = slice_of(buf_text(&table));
+	values[SQL_P_KEY_COLUMN] = slice_of(key == NULL ? "" : key);
+	lane_send(lane, &sql_inspect, values);
+	build(bare, lane_wait(lane));
+	buf_free(&table);
+}
+
+void bare_open(struct bare *bare, const struct config_source *source, struct lane *lane)
+{
+	size_t share = (size_t)source->max_in_flight / 4;
+	char host[200] = "localhost";
+	struct err err;
+
+	*bare = (struct bare){.source = source, .settle = settle_new()};
+	gethostname(host, sizeof(host) - 1);
+	snprintf(bare->owner, sizeof(bare->owner), "%s-%ld-%08x-0", host, (long)getpid(), (unsigned)bench_now_us());
+	bare->route = route_new(source, &err);
+	if (bare->route == NULL)
+		bench_die("%s", err.text);
+	keys_init(&bare->keys, share > 0 ? share : 1);
+	inspect(bare, lane);
+}
+
+void bare_close(struct bare *bare)
+{
+	keys_free(&bare->keys);
+	pgarray_free(&bare->hot_names);
+	pgarray_free(&bare->hot_held);
+	settle_free(bare->settle);
+	sql_free(bare->sql);
+	route_free(bare->route);
+	mem_free(bare->delivered.list);
+	mem_free(bare->settling.list);
+}
+
+/* ---- claims ---- */
+
+static size_t room(const struct bare *bare)
+{
+	size_t max = (size_t)bare->source->max_in_flight;
+
+	return bare->rows < max ? max - bare->rows : 0;
+}
+
+bool bare_has_room(const struct bare *bare)
+{
+	size_t rows = room(bare), max = (size_t)bare->source->max_in_flight;
+
+	if (rows == 0 || bare->bytes >= bare->source->max_in_flight_bytes)
+		return false;
+	return rows >= (size_t)bare->source->batch || rows >= max / 4 || bare->rows == 0;
+}
+
+void bare_send_claim(struct bare *bare, struct lane *lane, int64_t most)
+{
+	const struct config_source *source = bare->source;
+	int64_t bytes = source->max_in_flight_bytes - bare->bytes;
+	int64_t limit = source->batch < most ? source->batch : most;
+	char max_attempts[4], limit4[4], share[4], max_bytes[8], lease[16], park[16];
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+
+	if (limit > (int64_t)room(bare))
+		limit = (int64_t)room(bare);
+	values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(max_attempts, (int32_t)source->retry.max_attempts);
+	values[SQL_P_LIMIT] = pg_put_int4(limit4, (int32_t)limit);
+	values[SQL_P_MAX_BYTES] = pg_put_int8(max_bytes, bytes > 1 ? bytes : 1);
+	values[SQL_P_OWNER] = slice_of(bare->owner);
+	values[SQL_P_SHARE] = pg_put_int4(share, (int32_t)bare->keys.share);
+	values[SQL_P_LEASE] = pg_put_interval_us(lease, source->lease_us);
+	values[SQL_P_PARK_MAX] = pg_put_interval_us(park, PARK_MAX_US);
+	keys_hot(&bare->keys, &bare->hot_names, &bare->hot_held);
+	values[SQL_P_HOT_KEYS] = pgarray_end(&bare->hot_names);
+	values[SQL_P_HOT_HELD] = pgarray_end(&bare->hot_held);
+	lane_send(lane, sql_statement(bare->sql, SQL_CLAIM), values);
+}
+
+struct slice bare_cell(const struct bare_row *row, int column)
+{
+	return lane_cell(row->batch->result, row->index, column);
+}
+
+static void enter(struct bare *bare, struct bare_batch *batch, int index)
+{
+	struct bare_row *row = &batch->rows[index];
+	struct slice key;
+
+	row->batch = batch;
+	row->index = index;
+	key = bare_cell(row, SQL_C_KEY);
+	row->bytes = bare_cell(row, SQL_C_PAYLOAD).len + bare_cell(row, SQL_C_HEADERS).len + key.len;
+	if (bare->source->ordering == ORDERING_KEY && key.bytes != NULL)
+		row->key = keys_hold(&bare->keys, key);
+	bare->bytes += (int64_t)row->bytes;
+}
+
+static int64_t tail(PGresult *result, int column)
+{
+	return pg_get_int8(lane_cell(result, 0, column));
+}
+
+struct bare_batch *bare_take_claim(struct bare *bare, const struct lane *lane, PGresult *result)
+{
+	size_t n = PQgetisnull(result, 0, SQL_C_ID) ? 0 : (size_t)PQntuples(result);
+	struct bare_batch *batch;
+
+	bare->candidates = tail(result, SQL_C_CANDIDATES);
+	bare->idle = n == 0 && tail(result, SQL_C_PARKED) == 0 && tail(result, SQL_C_PULLED) == 0;
+	if (n == 0) {
+		PQclear(result);
+		return NULL;
+	}
+	batch = mem_new(1, sizeof(*batch) + n * sizeof(batch->rows[0]));
+	batch->result = result;
+	batch->sent_us = lane->sent_us;
+	batch->live = batch->n = n;
+	for (size_t i = 0; i < n; i++)
+		enter(bare, batch, (int)i);
+	bare->rows += n;
+	return batch;
+}
+
+/* ---- settles ---- */
+
+static void append(struct bare_rows *rows, struct bare_row *row)
+{
+	if (rows->length == rows->size) {
+		rows->size = rows->size * 2 + 1024;
+		rows->list = mem_resize(rows->list, rows->size, sizeof(rows->list[0]));
+	}
+	rows->list[rows->length++] = row;
+}
+
+void bare_deliver(struct bare *bare, struct bare_row *row)
+{
+	append(&bare->delivered, row);
+}
+
+static struct slice order_value(const struct bare_row *row)
+{
+	struct slice value = bare_cell(row, SQL_C_ORDER);
+
+	return value.bytes != NULL ? value : bare_cell(row, SQL_C_ID);
+}
+
+static int compare_rows(const void *a, const void *b, void *order)
+{
+	const struct bare_row *const *left = a, *const *right = b;
+	const enum sql_order *by = order;
+
+	return order_compare(*by, order_value(*left), order_value(*right));
+}
+
+static void add(struct bare *bare, const struct bare_row *row)
+{
+	struct settle_row settle = {.id = bare_cell(row, SQL_C_ID),
+				    .lease = bare_cell(row, SQL_C_LEASE),
+				    .owner = bare->owner,
+				    .state = bare->source->states[ROW_SENT]};
+
+	settle_add(bare->settle, &settle);
+}
+
+void bare_send_settle(struct bare *bare, struct lane *lane)
+{
+	struct bare_rows rows = bare->delivered;
+	enum sql_order order = sql_order(bare->sql);
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+
+	qsort_r(rows.list, rows.length, sizeof(rows.list[0]), compare_rows, &order);
+	settle_begin(bare->settle);
+	for (size_t i = 0; i < rows.length; i++)
+		add(bare, rows.list[i]);
+	settle_values(bare->settle, values);
+	lane_send(lane, sql_statement(bare->sql, SQL_SETTLE), values);
+	bare->delivered = bare->settling;
+	bare->delivered.length = 0;
+	bare->settling = rows;
+}
+
+static void leave(struct bare *bare, struct bare_row *row)
+{
+	struct bare_batch *batch = row->batch;
+
+	bare->rows--;
+	bare->bytes -= (int64_t)row->bytes;
+	if (row->key != NULL)
+		keys_drop(&bare->keys, row->key, 0);
+	if (--batch->live > 0)
+		return;
+	PQclear(batch->result);
+	mem_free(batch);
+}
+
+size_t bare_take_settle(struct bare *bare, PGresult *result)
+{
+	size_t n = bare->settling.length;
+
+	if ((size_t)PQntuples(result) != n)
+		bench_die("a settle of %zu rows has changed %d", n, PQntuples(result));
+	for (size_t i = 0; i < n; i++)
+		leave(bare, bare->settling.list[i]);
+	bare->settling.length = 0;
+	PQclear(result);
+	return n;
+}
