@@ -51,8 +51,9 @@ enum sql_param {
 #define SQL_PARAMS (SQL_P_KEY_COLUMN + 1)
 
 /* The columns of SQL_CLAIM, SQL_CLAIM_FAR and SQL_SUSPECT, always all of them; what the mapping lacks is NULL.
- * The first six are the tail: the same in each row, and there even when no row was claimed (then SQL_C_ID is NULL).
- * Template columns follow behind the last, in the order of struct sql_templates. */
+ * The first row of an answer is the tail: it has only the first six columns (SQL_C_ID is NULL). A claimed row each follows,
+ * ascending in the order column, without those six. Template columns follow behind the last, in the order of struct
+ * sql_templates. */
 enum sql_claim_column {
 	SQL_C_CANDIDATES, /* int8: due rows found; as many as the limit: there may be more. 0 for a suspect claim */
 	SQL_C_PARKED,	  /* int8 */
@@ -66,9 +67,8 @@ enum sql_claim_column {
 	SQL_C_ATTEMPTS,	  /* int4, this claim counted */
 	SQL_C_MAX_ATTEMPTS, /* int4: the row's own limit or the setting */
 	SQL_C_LEASE,	    /* timestamptz, to be sent back as received */
+	SQL_C_CREATED_AT,   /* timestamptz, perhaps infinite; NULL when unknown */
 	SQL_C_TAKEN,	 /* int4: 0 was pending, 1 expired lease of the same owner, 2 of another or unknown owner */
-	SQL_C_AGE_US,	 /* int8: now() - created_at in microseconds, NULL when unknown or not finite */
-	SQL_C_TYPE,	 /* text */
 	SQL_C_PAYLOAD,	 /* the record's value: bytea as it is, anything else as its text */
 	SQL_C_HEADERS,	 /* text: a JSON object, or NULL */
 	SQL_C_TOPIC,	 /* text */

@@ -29,13 +29,15 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "scanned) s\n"
 	 "   WHERE before = 0 OR before < {$max_bytes}),"},
 
-	/* The candidates of each key in order, and how many more of the key may be in flight. */
+	/* The candidates of each key in order, and how many more of the key may be in flight. Sorted once, not once a key; were the
+	 * order ever lost on the way, fewer would be found free below, never the wrong ones. */
 	{KEYED, 0,
 	 "by_key AS MATERIALIZED (\n"
 	 "  SELECT g.*, greatest(0, least(n, {$share} - coalesce(\n"
-	 "           (SELECT u.held FROM unnest({$hot_keys}, {$hot_held}) u (key, held) WHERE u.key = g.key::text), 0))) AS room\n"
-	 "    FROM (SELECT key, array_agg(r ORDER BY ord) AS rs, count(*)::int AS n, min(due) AS due\n"
-	 "            FROM candidate GROUP BY key) g),"},
+	 "           CASE WHEN cardinality({$hot_keys}) > 0 THEN\n"
+	 "             (SELECT u.held FROM unnest({$hot_keys}, {$hot_held}) u (key, held) WHERE u.key = g.key::text) END, 0))) AS room\n"
+	 "    FROM (SELECT key, array_agg(r) AS rs, count(*)::int AS n, min(due) AS due\n"
+	 "            FROM (SELECT * FROM candidate ORDER BY key, ord) s GROUP BY key) g),"},
 	/* The first open rows of each key that are not ours. BETWEEN: with = the planner drops the key from the ORDER BY and
 	 * may walk the primary key through all settled rows; written so only the key index fits. OFFSET 0: else the list is
 	 * computed twice. */
@@ -63,7 +65,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	{KEYED, 0,
 	 "run AS MATERIALIZED (\n"
 	 "  SELECT key IS NOT NULL AS keyed, rs, n, due, open,\n"
-	 "         CASE WHEN key IS NULL THEN n\n"
+	 "         CASE WHEN key IS NULL OR rs = open THEN n\n"
 	 "              ELSE coalesce((SELECT min(i) - 1 FROM generate_subscripts(rs, 1) i\n"
 	 "                              WHERE rs[i] IS DISTINCT FROM open[i]), n) END AS free\n"
 	 "    FROM listed),"},
@@ -100,9 +102,9 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "pulled AS (\n"
 	 "  UPDATE {table} o SET {available_at} = l.due{and_updated} FROM late l WHERE {o.r} = l.r RETURNING 1)"},
 
-	/* One row of tail always comes back, also when nothing was free. */
+	/* The first row is the tail, which comes back also when nothing was free; then the claimed rows in order. */
 	{0, 0,
-	 "SELECT tail.*, {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease,\n"
+	 "SELECT tail.*, {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,\n"
 	 "       CASE WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 2) THEN 2\n"
 	 "            WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,\n"
 	 "       {claimed_rest}\n"
@@ -123,7 +125,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "               last.due::timestamptz AS last_due, last.ord::text AS last_id\n"
 	 "          FROM (VALUES (1)) one LEFT JOIN\n"
 	 "               (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail\n"
-	 "  LEFT JOIN claimed ON true ORDER BY claimed.ord"},
+	 "  FULL JOIN claimed ON false ORDER BY claimed.ord NULLS FIRST"},
 	{0, 0, NULL},
 };
 
@@ -169,13 +171,13 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),\n"
 	 "parked AS (\n"
 	 "  UPDATE {table} o SET {available_at} = w.until, {status} = {pending}{and_unleased}{and_updated}\n"
-	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING 1)\n"
-	 "SELECT 0::bigint, (SELECT count(*) FROM parked),"},
-	{0, KEYED, "SELECT 0::bigint, 0::bigint,"},
+	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING 1)"},
 	{0, 0,
-	 "       0::bigint, (SELECT count(*) FROM one), NULL::timestamptz, NULL::text,\n"
-	 "       {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, (SELECT taken FROM one),\n"
+	 "SELECT tail.*, {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,\n"
+	 "       CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,\n"
 	 "       {claimed_rest}\n"
-	 "  FROM (VALUES (1)) v LEFT JOIN claimed ON true"},
+	 "  FROM (SELECT 0::bigint AS candidates, {parked} AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,\n"
+	 "               NULL::timestamptz AS last_due, NULL::text AS last_id) tail\n"
+	 "  FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST"},
 	{0, 0, NULL},
 };

@@ -7,7 +7,7 @@
 static void init_row(struct row *row, struct batch *batch, int index)
 {
 	row->batch = batch;
-	row->index = index;
+	row->index = index + 1; /* behind the tail */
 	row->id = batch_cell(row, SQL_C_ID);
 	row->attempts = pg_get_int4(batch_cell(row, SQL_C_ATTEMPTS));
 	row->max_attempts = pg_get_int4(batch_cell(row, SQL_C_MAX_ATTEMPTS));
@@ -24,6 +24,7 @@ struct batch *batch_new(struct source *source, struct db_result *result, int n_r
 	batch->result = result;
 	batch->source = source;
 	batch->claimed_us = claimed_us;
+	batch->lease_us = lease_us;
 	batch->lease_end_us = claimed_us + lease_us;
 	batch->owner = mem_copy_string(owner);
 	batch->live = (size_t)n_rows;
@@ -42,6 +43,19 @@ struct slice batch_order_value(const struct row *row)
 	struct slice value = batch_cell(row, SQL_C_ORDER);
 
 	return value.bytes != NULL ? value : row->id;
+}
+
+bool batch_age_us(const struct row *row, int64_t *age_us)
+{
+	struct slice created = batch_cell(row, SQL_C_CREATED_AT);
+	int64_t created_us = created.bytes == NULL ? INT64_MAX : pg_get_int8(created);
+
+	/* So infinity is stored. */
+	if (created_us == INT64_MAX || created_us == INT64_MIN)
+		return false;
+	/* The lease is the claim's now() and the lease's length. */
+	*age_us = pg_get_int8(batch_cell(row, SQL_C_LEASE)) - row->batch->lease_us - created_us;
+	return true;
 }
 
 void batch_release(struct batch *batch)

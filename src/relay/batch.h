@@ -84,13 +84,14 @@ struct batch {
 	struct db_result *result;
 	struct source *source;
 	int64_t claimed_us;   /* when the claim was sent: its lease cannot have begun before */
+	int64_t lease_us;
 	int64_t lease_end_us; /* claimed_us + lease */
 	char *owner;	      /* the owner's name the claim was sent with */
 	size_t live;	      /* rows not yet freed, and whoever is reading */
 	struct row rows[];
 };
 
-/* Makes rows of a claim's result, which it takes. n_rows of them, from result row 0. */
+/* Makes rows of a claim's result, which it takes: n_rows of them, behind the tail. */
 struct batch *batch_new(struct source *source, struct db_result *result, int n_rows, int64_t claimed_us,
 			int64_t lease_us, const char *owner);
 
@@ -99,6 +100,9 @@ struct slice batch_cell(const struct row *row, int column);
 
 /* The value of the order column, by default the id. */
 struct slice batch_order_value(const struct row *row);
+
+/* How old the row was when it was claimed, by the database's clock, in microseconds. False: not known, or infinite. */
+bool batch_age_us(const struct row *row, int64_t *age_us) must_check;
 
 /* Frees the batch when nobody counts on it any more: each row counts once. */
 void batch_release(struct batch *batch);

@@ -208,9 +208,9 @@ static void enter_rows(struct source *source, struct job *job)
 {
 	struct db_result *result = job->result;
 	struct batch *batch;
-	int n = db_result_rows(result), i;
+	int n = db_result_rows(result) - 1, i; /* the first is the tail */
 
-	if (n == 0 || db_result_cell(result, 0, SQL_C_ID).bytes == NULL)
+	if (n == 0)
 		return;
 	job->result = NULL;
 	batch = batch_new(source, result, n, job->sent_us, source->config->lease_us, source->owner);
@@ -225,7 +225,7 @@ static void enter_rows(struct source *source, struct job *job)
 static void claim_done(struct source *source, struct job *job, bool suspect)
 {
 	const struct db_result *result = job->result;
-	int64_t claimed = db_result_cell(result, 0, SQL_C_ID).bytes == NULL ? 0 : db_result_rows(result);
+	int64_t claimed = db_result_rows(result) - 1;
 	bool idle =
 		claimed == 0 && tail_number(result, SQL_C_PARKED) == 0 && tail_number(result, SQL_C_PULLED) == 0;
 

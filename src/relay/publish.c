@@ -226,12 +226,12 @@ void source_on_kafka_answer(void *tag, const struct kafka_answer *answer)
 static void delivered(struct row *row)
 {
 	struct source *source = row->batch->source;
-	struct slice age = batch_cell(row, SQL_C_AGE_US);
+	int64_t age_us;
 
 	row->topic->delivered->value++;
-	if (age.bytes != NULL)
+	if (batch_age_us(row, &age_us))
 		metrics_observe(source->stats.commit_to_ack,
-				(double)(pg_get_int8(age) + source->now_us - row->batch->claimed_us) / 1e6);
+				(double)(age_us + source->now_us - row->batch->claimed_us) / 1e6);
 	breaker_success(&row->topic->breaker);
 	if (breaker_success(&source->cluster))
 		LOG(LOG_INFO, "cluster_recovered", log_str("source", source->config->name));

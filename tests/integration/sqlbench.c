@@ -108,7 +108,7 @@ PGresult *sqlbench_ask(struct sqlbench *bench, enum sql_kind kind)
 
 int sqlbench_claimed(const PGresult *result)
 {
-	return PQgetisnull(result, 0, SQL_C_ID) ? 0 : PQntuples(result);
+	return PQntuples(result) - 1; /* the first row is the tail */
 }
 
 /* Claims and forgets; the number of rows. */
@@ -132,7 +132,7 @@ int sqlbench_settle(struct sqlbench *bench, const PGresult *claim, struct sqlben
 
 	for (i = 0; i < 7; i++)
 		pgarray_begin(&arrays[i], oids[i]);
-	for (row = 0; row < sqlbench_claimed(claim); row++) {
+	for (row = 1; row <= sqlbench_claimed(claim); row++) {
 		pgarray_add_bytes(&arrays[0], server_cell(claim, row, SQL_C_ID));
 		pgarray_add_bytes(&arrays[1], server_cell(claim, row, SQL_C_LEASE));
 		pgarray_add_bytes(&arrays[2], slice_of(bench->source.states[outcome.state]));

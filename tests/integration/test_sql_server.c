@@ -102,8 +102,8 @@ START_TEST(test_F006_names)
 	bench = sqlbench_open(source);
 	result = sqlbench_ask(&bench, SQL_CLAIM);
 	ck_assert_int_eq(sqlbench_claimed(result), 2);
-	ck_assert_str_eq(PQgetvalue(result, 0, SQL_C_ID), "1");
-	ck_assert_str_eq(PQgetvalue(result, 0, SQL_C_KEY), "z");
+	ck_assert_str_eq(PQgetvalue(result, 1, SQL_C_ID), "1");
+	ck_assert_str_eq(PQgetvalue(result, 1, SQL_C_KEY), "z");
 	check_text(&bench, "it's \\ sent", "SELECT \"Sta\"\"te\" FROM \"Billing.X\".\"Out Box\" LIMIT 1");
 	ck_assert_int_eq(sqlbench_settle(&bench, result, (struct sqlbench_outcome){ROW_FAILED, 0, 0, "no"}), 2);
 	PQclear(sqlbench_ask(&bench, SQL_SUSPECT));
@@ -183,9 +183,9 @@ START_TEST(test_F010_null_infinite_unknown)
 	result = sqlbench_ask(&bench, SQL_CLAIM);
 	ck_assert_int_eq(sqlbench_claimed(result), 4);
 	for (row = 0; row < 4; row++)
-		ck_assert_int_eq(PQgetisnull(result, row, SQL_C_AGE_US), row < 3);
-	ck_assert_int_eq(server_int4(result, 0, SQL_C_ATTEMPTS), 1);
-	ck_assert_int_eq(server_int4(result, 2, SQL_C_ATTEMPTS), INT32_MAX);
+		ck_assert_int_eq(PQgetisnull(result, row + 1, SQL_C_CREATED_AT), row < 3);
+	ck_assert_int_eq(server_int4(result, 1, SQL_C_ATTEMPTS), 1);
+	ck_assert_int_eq(server_int4(result, 3, SQL_C_ATTEMPTS), INT32_MAX);
 	ck_assert_int_eq(
 		NUMBER(&bench, "SELECT count(*) FROM loose WHERE id > 5 AND lease_until IS NULL AND attempts = 0"),
 		3);
@@ -205,10 +205,10 @@ START_TEST(test_payloads)
 	sqlbench_run("INSERT INTO bytesbox (payload) VALUES (NULL), (''), ('\\x00ff')");
 	bench = sqlbench_open(source);
 	result = sqlbench_ask(&bench, SQL_CLAIM);
-	ck_assert(PQgetisnull(result, 0, SQL_C_PAYLOAD));
-	ck_assert(!PQgetisnull(result, 1, SQL_C_PAYLOAD));
-	ck_assert_int_eq(PQgetlength(result, 1, SQL_C_PAYLOAD), 0);
-	ck_assert_mem_eq(PQgetvalue(result, 2, SQL_C_PAYLOAD), "\0\xff", 2);
+	ck_assert(PQgetisnull(result, 1, SQL_C_PAYLOAD));
+	ck_assert(!PQgetisnull(result, 2, SQL_C_PAYLOAD));
+	ck_assert_int_eq(PQgetlength(result, 2, SQL_C_PAYLOAD), 0);
+	ck_assert_mem_eq(PQgetvalue(result, 3, SQL_C_PAYLOAD), "\0\xff", 2);
 	PQclear(result);
 }
 END_TEST
@@ -258,7 +258,7 @@ static void *claim_all(void *taken)
 		result = sqlbench_ask(&bench, SQL_CLAIM);
 		n = sqlbench_claimed(result);
 		for (row = 0; row < n; row++)
-			__atomic_add_fetch(&count[atoll(PQgetvalue(result, row, SQL_C_ID))], 1, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&count[atoll(PQgetvalue(result, row + 1, SQL_C_ID))], 1, __ATOMIC_RELAXED);
 		PQclear(result);
 	} while (n > 0);
 	PQfinish(bench.conn);
@@ -314,8 +314,8 @@ START_TEST(test_F016_stale_owner_changes_nothing)
 	stale = sqlbench_ask(&bench, SQL_CLAIM);
 	RUN(&bench, "UPDATE event_outbox SET lease_until = now() - interval '1 s'");
 	fresh = sqlbench_ask(&bench, SQL_CLAIM);
-	ck_assert_int_eq(server_int4(fresh, 0, SQL_C_TAKEN), 1);
-	ck_assert_int_eq(server_int4(fresh, 0, SQL_C_ATTEMPTS), 2);
+	ck_assert_int_eq(server_int4(fresh, 1, SQL_C_TAKEN), 1);
+	ck_assert_int_eq(server_int4(fresh, 1, SQL_C_ATTEMPTS), 2);
 	ck_assert_int_eq(sqlbench_settle(&bench, stale, (struct sqlbench_outcome){ROW_SENT, 0, 0, NULL}), 0);
 	check_text(&bench, "SENDING 2 me",
 		   "SELECT concat_ws(' ', status, attempts, lease_owner) FROM event_outbox");
@@ -347,7 +347,7 @@ START_TEST(test_F017_only_what_has_expired)
 		1);
 	RUN(&bench, "UPDATE event_outbox SET lease_until = now()");
 	result = sqlbench_ask(&other, SQL_CLAIM);
-	ck_assert_int_eq(server_int4(result, 0, SQL_C_TAKEN), 2);
+	ck_assert_int_eq(server_int4(result, 1, SQL_C_TAKEN), 2);
 	PQclear(result);
 }
 END_TEST
@@ -369,8 +369,8 @@ START_TEST(test_F029_suspects_and_exhausted)
 	ck_assert_int_eq(sqlbench_claim(&bench), 1);
 	result = sqlbench_ask(&bench, SQL_SUSPECT);
 	ck_assert_int_eq(sqlbench_claimed(result), 1);
-	ck_assert_int_eq(server_int4(result, 0, SQL_C_ATTEMPTS), 3);
-	ck_assert_int_eq(server_int4(result, 0, SQL_C_TAKEN), 2);
+	ck_assert_int_eq(server_int4(result, 1, SQL_C_ATTEMPTS), 3);
+	ck_assert_int_eq(server_int4(result, 1, SQL_C_TAKEN), 2);
 	/* The other one has the same key: it is behind this one. */
 	PQclear(result);
 	result = sqlbench_ask(&bench, SQL_SUSPECT);
@@ -397,7 +397,7 @@ START_TEST(test_F037_equal_times)
 	result = sqlbench_ask(&bench, SQL_CLAIM);
 	ck_assert_int_eq(sqlbench_claimed(result), 100);
 	for (row = 0; row < 100; row++)
-		ck_assert_int_eq(atoll(PQgetvalue(result, row, SQL_C_ID)), row + 1);
+		ck_assert_int_eq(atoll(PQgetvalue(result, row + 1, SQL_C_ID)), row + 1);
 	PQclear(result);
 }
 END_TEST
@@ -422,7 +422,7 @@ START_TEST(test_F037_order_column)
 		if (row % 10 == 0)
 			result = sqlbench_ask(&bench, SQL_CLAIM);
 		snprintf(want, sizeof(want), "%d", row + 1);
-		ck_assert_str_eq(PQgetvalue(result, row % 10, SQL_C_ORDER), want);
+		ck_assert_str_eq(PQgetvalue(result, row % 10 + 1, SQL_C_ORDER), want);
 	}
 	ck_assert_int_eq(sqlbench_settle(&bench, result, (struct sqlbench_outcome){ROW_SENT, 0, 0, NULL}), 10);
 }
@@ -503,7 +503,7 @@ START_TEST(test_one_column_failed_and_skipped)
 	    "('k', 'PENDING', NULL, 7), ('l', 'FAILED', NULL, NULL), ('l', 'PENDING', NULL, NULL)");
 	result = sqlbench_ask(&bench, SQL_CLAIM);
 	ck_assert_int_eq(sqlbench_claimed(result), 1);
-	ck_assert_int_eq(server_int4(result, 0, SQL_C_MAX_ATTEMPTS), 7);
+	ck_assert_int_eq(server_int4(result, 1, SQL_C_MAX_ATTEMPTS), 7);
 	ck_assert_int_eq(server_int8(result, 0, SQL_C_PARKED), 1);
 	PQclear(result);
 	result = sqlbench_ask(&bench, SQL_COUNT);
@@ -532,7 +532,7 @@ START_TEST(test_heads_are_pulled)
 	PQclear(result);
 	result = sqlbench_ask(&bench, SQL_CLAIM);
 	ck_assert_int_ge(sqlbench_claimed(result), 1);
-	ck_assert_str_eq(PQgetvalue(result, 0, SQL_C_ID), "1");
+	ck_assert_str_eq(PQgetvalue(result, 1, SQL_C_ID), "1");
 	PQclear(result);
 }
 END_TEST

@@ -281,7 +281,7 @@ static void check_bounds(struct worker *worker, const PGresult *result)
 	int64_t sum = 0, largest = 0, len;
 	int row, key;
 
-	for (row = 0; row < PQntuples(result); row++) {
+	for (row = 1; row < PQntuples(result); row++) {
 		if (!worker->suspect && server_int4(result, row, SQL_C_TAKEN) != 0 &&
 		    server_int4(result, row, SQL_C_ATTEMPTS) > 2)
 			world_fail(worker->world, "row %s has had %d attempts and is claimed with others",
@@ -327,13 +327,11 @@ static void take_rows(struct worker *worker, const PGresult *result)
 	world_count(world, &world->parked, (uint64_t)server_int8(result, 0, SQL_C_PARKED));
 	world_count(world, &world->pulled, (uint64_t)server_int8(result, 0, SQL_C_PULLED));
 	world_count(world, worker->far ? &world->far : &world->suspects,
-		    worker->far || (worker->suspect && !PQgetisnull(result, 0, SQL_C_ID)));
+		    worker->far || (worker->suspect && PQntuples(result) > 1));
 	if (!worker->suspect)
 		keep_position(worker, result);
-	for (row = 0; row < PQntuples(result); row++) {
-		if (!PQgetisnull(result, row, SQL_C_ID))
-			take_row(worker, result, row);
-	}
+	for (row = 1; row < PQntuples(result); row++) /* the first is the tail */
+		take_row(worker, result, row);
 	check_bounds(worker, result);
 }
 

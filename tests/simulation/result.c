@@ -140,9 +140,8 @@ static void put_claimed(struct db_result *result, const struct statement *statem
 	put_integer(result, effect->after->attempts, 4);
 	put_integer(result, statement->params.max_attempts, 4);
 	put_integer(result, effect->after->lease_until, 8);
+	put_integer(result, effect->row->created_at, 8);
 	put_integer(result, taken_from(effect->before, effect->after), 4);
-	put_integer(result, statement->xact.now - effect->row->created_at, 8);
-	put_text(result, effect->row->topic);
 	put_payload(result, effect);
 	for (int i = SQL_C_HEADERS; i < SQL_CLAIM_COLUMNS; i++)
 		put(result, SLICE_NULL);
@@ -166,29 +165,28 @@ static size_t count_effects(const struct statement *statement, enum effect_kind 
 	return n;
 }
 
-/* The tail alone when nothing was claimed, else before each row. */
+/* The tail, and a row for each that was claimed. */
 static struct db_result *claim_result(struct statement *statement)
 {
 	size_t n = count_effects(statement, EFFECT_CLAIMED);
 	size_t columns = SQL_CLAIM_COLUMNS + statement->templates.n_columns;
-	struct db_result *result = result_new(statement, n == 0 ? 1 : n, columns);
+	struct db_result *result = result_new(statement, 1 + n, columns);
 
+	put_tail(result, statement);
+	for (size_t i = SQL_C_ID; i < columns; i++) {
+		if (i == SQL_C_TAKEN && statement->kind != SQL_SUSPECT)
+			put_integer(result, 0, 4);
+		else
+			put(result, SLICE_NULL);
+	}
 	if (statement->n_effects > 0)
 		qsort(statement->effects, statement->n_effects, sizeof(struct effect), by_id);
 	for (size_t i = 0; i < statement->n_effects; i++) {
 		if (statement->effects[i].kind != EFFECT_CLAIMED)
 			continue;
-		put_tail(result, statement);
+		for (int c = 0; c < SQL_C_ID; c++)
+			put(result, SLICE_NULL);
 		put_claimed(result, statement, &statement->effects[i]);
-	}
-	if (n == 0) {
-		put_tail(result, statement);
-		for (size_t i = SQL_C_ID; i < columns; i++) {
-			if (i == SQL_C_TAKEN && statement->kind != SQL_SUSPECT)
-				put_integer(result, 0, 4);
-			else
-				put(result, SLICE_NULL);
-		}
 	}
 	return result;
 }
