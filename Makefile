@@ -131,12 +131,13 @@ $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call obj
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
 # ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
-BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling)
-BENCH_PARTS := $(addprefix $(BUILD)/,$(addprefix tests/bench/,bench.o lane.o bare.o) \
-	$(addprefix src/,io/db.o io/pgconn.o io/pgdsn.o relay/keys.o relay/batch.o))
+BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling produce floor load)
+BENCH_PARTS := $(filter-out $(addsuffix .o,$(BENCH_PROGRAMS)),$(call objects,tests/bench)) \
+	$(addprefix $(BUILD)/src/,io/db.o io/pgconn.o io/pgdsn.o relay/keys.o relay/batch.o) \
+	$(addprefix $(BUILD)/src/io/,kafkaproducer.o kafkaconf.o kafkatopics.o)
 
 $(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lpthread
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS)
@@ -173,7 +174,7 @@ check-kafka: $(KAFKA_TESTS)
 integration-tests: $(INTEGRATION_TESTS)
 
 .PHONY: check-integration
-check-integration: all $(MOCKBROKER) $(HTTPSERVER) integration-tests $(SIMULATION) $(REPLAY_SQL)
+check-integration: all $(MOCKBROKER) $(HTTPSERVER) integration-tests bench-programs $(SIMULATION) $(REPLAY_SQL)
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e

@@ -9,19 +9,26 @@ static _Noreturn void fail(const struct lane *lane)
 	bench_die("postgres: %s", PQerrorMessage(lane->pg));
 }
 
-void lane_open(struct lane *lane, const struct config_postgres *config)
+PGconn *lane_connect(const struct config_postgres *config)
 {
 	struct pgdsn dsn = {0};
 	struct err err;
+	PGconn *pg;
 
-	*lane = (struct lane){0};
-	db_prelude_init(&lane->prelude, config);
 	if (!pgdsn_read(&dsn, config, 0, &err))
 		bench_die("%s", err.text);
-	lane->pg = PQconnectdbParams(dsn.keywords, (const char *const *)dsn.values, 0);
+	pg = PQconnectdbParams(dsn.keywords, (const char *const *)dsn.values, 0);
 	pgdsn_free(&dsn);
-	if (PQstatus(lane->pg) != CONNECTION_OK || PQsetnonblocking(lane->pg, 1) != 0 ||
-	    PQenterPipelineMode(lane->pg) != 1)
+	if (PQstatus(pg) != CONNECTION_OK)
+		bench_die("postgres: %s", PQerrorMessage(pg));
+	return pg;
+}
+
+void lane_open(struct lane *lane, const struct config_postgres *config)
+{
+	*lane = (struct lane){.pg = lane_connect(config)};
+	db_prelude_init(&lane->prelude, config);
+	if (PQsetnonblocking(lane->pg, 1) != 0 || PQenterPipelineMode(lane->pg) != 1)
 		fail(lane);
 }
 

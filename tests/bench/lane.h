@@ -19,6 +19,9 @@ struct lane {
 	int64_t sent_us, duration_us; /* of the last transaction */
 };
 
+/* A connection as outboxd makes it; ends the process when there is none. */
+PGconn *lane_connect(const struct config_postgres *config);
+
 /* Connects, and waits until it is connected. */
 void lane_open(struct lane *lane, const struct config_postgres *config);
 void lane_close(struct lane *lane);
