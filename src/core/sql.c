@@ -56,7 +56,7 @@ static void build(struct sql *sql, const struct sqltext *text, enum sql_kind kin
 
 	dialect.has |= kind == SQL_CLAIM_FAR ? SQLTEXT_FAR : 0;
 	statement->kind = kind;
-	statement->pin = kind == SQL_SUSPECT || kind == SQL_EXPIRE ? SQL_PIN_ORDER : SQL_PIN_SCANS;
+	statement->pin = kind == SQL_SETTLE ? SQL_PIN_SCANS : SQL_PIN_ORDER;
 	sqltext_build(&dialect, parts, sql->arena, statement);
 }
 

@@ -100,7 +100,9 @@ enum sql_count_column {
 enum sql_pin {
 	SQL_PIN_NOTHING,
 	SQL_PIN_SCANS, /* SET LOCAL enable_seqscan = off, enable_bitmapscan = off */
-	SQL_PIN_ORDER /* and enable_sort = off: rows in due order come from the due index, not from sorting another's */
+	/* and enable_sort = off: rows in due order come from the due index, rows of a key from the key index, not from sorting
+	 * another. When the statistics say that nothing is open, all indexes of open rows look alike. */
+	SQL_PIN_ORDER
 };
 
 struct sql_statement {

@@ -56,7 +56,7 @@ static void check_plan(struct sqlbench *bench, enum sql_kind kind, const char *t
 }
 
 /* 200 000 settled rows and 50 000 that wait: the claim must not pay for them, neither with statistics of the empty table nor
- * with true ones. */
+ * with those of the settled rows alone, by which all indexes of open rows look alike, nor with true ones. */
 static void check_plans(struct sqlbench *bench, const char *table)
 {
 	char due[64], key[64];
@@ -80,13 +80,15 @@ static void check_plans(struct sqlbench *bench, const char *table)
 START_TEST(test_F021_F022_plans)
 {
 	struct sqlbench bench = sqlbench_standard();
-	int keys = _i == 0 ? 100 : 1;
+	int keys = _i % 2 == 0 ? 100 : 1;
 
 	RUN(&bench, "ALTER TABLE event_outbox SET (autovacuum_enabled = off)");
 	RUN(&bench, "ANALYZE event_outbox");
 	RUN(&bench,
 	    "INSERT INTO event_outbox (event_type, aggregate_id, status, settled_at) SELECT 't', 'k' || n %% %d, 'SENT', now() FROM generate_series(1, 200000) n",
 	    keys);
+	if (_i > 1)
+		RUN(&bench, "VACUUM ANALYZE event_outbox");
 	RUN(&bench,
 	    "INSERT INTO event_outbox (event_type, aggregate_id, available_at) SELECT 't', 'w' || n %% 100, now() + interval '1 h' FROM generate_series(1, 50000) n");
 	RUN(&bench,
@@ -103,13 +105,15 @@ END_TEST
 START_TEST(test_F022_plans_without_settled_at)
 {
 	struct sqlbench bench = sqlbench_open(sqlbench_message_source());
-	int keys = _i == 0 ? 100 : 1;
+	int keys = _i % 2 == 0 ? 100 : 1;
 
 	RUN(&bench, "ALTER TABLE agent_message SET (autovacuum_enabled = off)");
 	RUN(&bench, "ANALYZE agent_message");
 	RUN(&bench,
 	    "INSERT INTO agent_message (task_id, status) SELECT 'k' || n %% %d, 'SENT' FROM generate_series(1, 200000) n",
 	    keys);
+	if (_i > 1)
+		RUN(&bench, "VACUUM ANALYZE agent_message");
 	RUN(&bench,
 	    "INSERT INTO agent_message (task_id, next_retry_time) SELECT 'w' || n %% 100, now() + interval '1 h' FROM generate_series(1, 50000) n");
 	RUN(&bench, "INSERT INTO agent_message (task_id) SELECT 'k' || n %% %d FROM generate_series(1, 3000) n",
@@ -128,8 +132,8 @@ Suite *suite(void)
 	TCase *tcase = tcase_create("sql_plans");
 
 	tcase_set_timeout(tcase, 120);
-	tcase_add_loop_test(tcase, test_F021_F022_plans, 0, 2);
-	tcase_add_loop_test(tcase, test_F022_plans_without_settled_at, 0, 2);
+	tcase_add_loop_test(tcase, test_F021_F022_plans, 0, 4);
+	tcase_add_loop_test(tcase, test_F022_plans_without_settled_at, 0, 4);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
