@@ -126,7 +126,7 @@ static void enter(struct bare *bare, struct bare_batch *batch, int index)
 	struct slice key;
 
 	row->batch = batch;
-	row->index = index;
+	row->index = index + 1; /* behind the tail */
 	key = bare_cell(row, SQL_C_KEY);
 	row->bytes = bare_cell(row, SQL_C_PAYLOAD).len + bare_cell(row, SQL_C_HEADERS).len + key.len;
 	if (bare->source->ordering == ORDERING_KEY && key.bytes != NULL)
@@ -141,7 +141,7 @@ static int64_t tail(PGresult *result, int column)
 
 struct bare_batch *bare_take_claim(struct bare *bare, const struct lane *lane, PGresult *result)
 {
-	size_t n = PQgetisnull(result, 0, SQL_C_ID) ? 0 : (size_t)PQntuples(result);
+	size_t n = (size_t)PQntuples(result) - 1; /* the first is the tail */
 	struct bare_batch *batch;
 
 	bare->candidates = tail(result, SQL_C_CANDIDATES);
@@ -158,6 +158,17 @@ struct bare_batch *bare_take_claim(struct bare *bare, const struct lane *lane, P
 		enter(bare, batch, (int)i);
 	bare->rows += n;
 	return batch;
+}
+
+bool bare_age_us(const struct bare *bare, const struct bare_row *row, int64_t *age_us)
+{
+	struct slice created = bare_cell(row, SQL_C_CREATED_AT);
+	int64_t created_us = created.bytes == NULL ? INT64_MAX : pg_get_int8(created);
+
+	if (created_us == INT64_MAX || created_us == INT64_MIN)
+		return false;
+	*age_us = pg_get_int8(bare_cell(row, SQL_C_LEASE)) - bare->source->lease_us - created_us;
+	return true;
 }
 
 /* ---- settles ---- */

@@ -57,6 +57,9 @@ struct bare_batch *bare_take_claim(struct bare *bare, const struct lane *lane, P
 /* A cell of the row, by enum sql_claim_column. */
 struct slice bare_cell(const struct bare_row *row, int column);
 
+/* How old the row was when it was claimed, by the database's clock. False: not known, or infinite. */
+bool bare_age_us(const struct bare *bare, const struct bare_row *row, int64_t *age_us);
+
 /* The row was delivered: the next settle writes it. */
 void bare_deliver(struct bare *bare, struct bare_row *row);
 

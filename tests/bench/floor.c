@@ -129,11 +129,11 @@ static void on_report(void *context, void *opaque)
 {
 	struct floor *floor = context;
 	struct bare_row *row = opaque;
-	struct slice age = bare_cell(row, SQL_C_AGE_US);
+	int64_t age_us;
 
 	floor->rows++;
-	if (age.bytes != NULL)
-		samples_add(&floor->samples, pg_get_int8(age) + bench_now_us() - row->batch->sent_us);
+	if (bare_age_us(&floor->bare, row, &age_us))
+		samples_add(&floor->samples, age_us + bench_now_us() - row->batch->sent_us);
 	bare_deliver(&floor->bare, row);
 }
 
