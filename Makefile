@@ -133,7 +133,7 @@ $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call obj
 # ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
 BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling produce floor load)
 BENCH_PARTS := $(filter-out $(addsuffix .o,$(BENCH_PROGRAMS)),$(call objects,tests/bench)) \
-	$(addprefix $(BUILD)/src/,io/db.o io/pgconn.o io/pgdsn.o relay/keys.o relay/batch.o) \
+	$(addprefix $(BUILD)/src/,io/db.o io/dbsend.o io/pgconn.o io/pgdsn.o relay/keys.o relay/batch.o) \
 	$(addprefix $(BUILD)/src/io/,kafkaproducer.o kafkaconf.o kafkatopics.o)
 
 $(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
@@ -143,7 +143,7 @@ $(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
 bench-programs: $(BENCH_PROGRAMS)
 
 # ---- integration tests in C: io/db, io/listener and cli/pgblocking on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
-IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
+IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o dbsend.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
 INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
 
 $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \

@@ -2,7 +2,8 @@
 
 #include "base/mem.h"
 #include "core/verdict.h"
-#include "io/dbconn.h"
+#include "io/dbsend.h"
+#include "io/pgconn.h"
 #include "io/pgdsn.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 struct pgblocking {
 	PGconn *pg;
-	struct db_prelude prelude;
+	struct dbsend send;
 };
 
 static bool begins(const char *text, const char *prefix)
@@ -166,7 +167,7 @@ struct pgblocking *pgblocking_open(const struct config_postgres *config, enum cl
 	PQsetNoticeReceiver(connection, on_notice, NULL); /* libpq would print them */
 	pg = MEM_NEW(struct pgblocking);
 	pg->pg = connection;
-	db_prelude_init(&pg->prelude, config);
+	dbsend_init(&pg->send, config);
 	return pg;
 }
 
@@ -204,10 +205,10 @@ static bool run_plain(struct pgblocking *pg, const char *text, enum cli_exit *ex
 	return true;
 }
 
-static bool run_prelude(struct pgblocking *pg, int n, enum cli_exit *exit_code, struct err *err)
+static bool run_prelude(struct pgblocking *pg, enum cli_exit *exit_code, struct err *err)
 {
-	for (int i = 0; i < n; i++)
-		if (!run_plain(pg, pg->prelude.statements[i], exit_code, err))
+	for (int i = 0; i < DBSEND_PRELUDE; i++)
+		if (!run_plain(pg, pg->send.prelude[i], exit_code, err))
 			return false;
 	return true;
 }
@@ -215,11 +216,11 @@ static bool run_prelude(struct pgblocking *pg, int n, enum cli_exit *exit_code, 
 static PGresult *run_statement(struct pgblocking *pg, const struct sql_statement *statement,
 			       const struct slice *values, enum cli_exit *exit_code, struct err *err)
 {
-	struct db_values of_libpq;
+	struct dbsend_values of_libpq;
 
-	db_values_init(&of_libpq, statement, values);
+	dbsend_values_init(&of_libpq, statement, values);
 	return judge(PQexecParams(pg->pg, statement->text, statement->n_params, NULL, of_libpq.bytes,
-				  of_libpq.lengths, of_libpq.formats, DB_BINARY),
+				  of_libpq.lengths, of_libpq.formats, DBSEND_BINARY),
 		     exit_code, err);
 }
 
@@ -228,7 +229,7 @@ PGresult *pgblocking_run(struct pgblocking *pg, const struct sql_statement *stat
 {
 	PGresult *result = NULL;
 
-	if (run_prelude(pg, db_prelude_length(statement), exit_code, err))
+	if (run_prelude(pg, exit_code, err))
 		result = run_statement(pg, statement, values, exit_code, err);
 	if (result != NULL && run_plain(pg, "COMMIT", exit_code, err))
 		return result;

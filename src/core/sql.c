@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "config/tablename.h"
 
+#include <inttypes.h>
+
 struct sql {
 	struct arena *arena;
 	struct sql_statement statements[SQL_KINDS];
@@ -49,6 +51,24 @@ bool sql_table_name(const char *table, struct buf *out, struct err *err)
 	return true;
 }
 
+/* A connection serves several sources, and a source may get another text when its table has changed: the name follows from
+ * the text (FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/). */
+static void name_statement(struct sql_statement *statement)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	const char *at;
+
+	for (at = statement->text; *at != '\0'; at++)
+		hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+	snprintf(statement->name, sizeof(statement->name), "outboxd_%016" PRIx64, hash);
+}
+
+/* What is sent again and again; the others are planned each time, so that the server keeps no plan for them. */
+static bool is_frequent(enum sql_kind kind)
+{
+	return kind == SQL_CLAIM || kind == SQL_CLAIM_FAR || kind == SQL_SETTLE;
+}
+
 static void build(struct sql *sql, const struct sqltext *text, enum sql_kind kind, const struct sqltext_part *parts)
 {
 	struct sqltext dialect = *text;
@@ -56,8 +76,9 @@ static void build(struct sql *sql, const struct sqltext *text, enum sql_kind kin
 
 	dialect.has |= kind == SQL_CLAIM_FAR ? SQLTEXT_FAR : 0;
 	statement->kind = kind;
-	statement->pin = kind == SQL_SETTLE ? SQL_PIN_SCANS : SQL_PIN_ORDER;
 	sqltext_build(&dialect, parts, sql->arena, statement);
+	if (is_frequent(kind))
+		name_statement(statement);
 }
 
 static void build_all(struct sql *sql, const struct sqltext *text)

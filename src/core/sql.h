@@ -96,21 +96,15 @@ enum sql_count_column {
 /* Rows a sweep frees at most: when it freed so many it is to be repeated at once. */
 #define SQL_SWEEP_LIMIT 10000
 
-/* What the planner may not do with a statement, whatever its statistics say. */
-enum sql_pin {
-	SQL_PIN_NOTHING,
-	SQL_PIN_SCANS, /* SET LOCAL enable_seqscan = off, enable_bitmapscan = off */
-	/* and enable_sort = off: rows in due order come from the due index, rows of a key from the key index, not from sorting
-	 * another. When the statistics say that nothing is open, all indexes of open rows look alike. */
-	SQL_PIN_ORDER
-};
+/* "outboxd_" and 16 digits. */
+#define SQL_NAME_SIZE 25
 
 struct sql_statement {
 	enum sql_kind kind;
 	const char *text;
+	char name[SQL_NAME_SIZE];	   /* to prepare it under, one for each text; "": not worth it */
 	enum sql_param params[SQL_PARAMS]; /* what $1.. stand for */
 	int n_params;
-	enum sql_pin pin;
 };
 
 /* SQL_CLAIM on a partitioned table or a view fails with this word in its message (SQLSTATE 22P02) when a row changed

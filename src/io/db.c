@@ -1,10 +1,11 @@
-/* One request is one pipeline: BEGIN, settings, the statement, COMMIT, one Sync. What would cost days to find out:
+/* One request is one pipeline of one transaction and one Sync (dbsend says what is in it). What would cost days to find out:
  * 1. A statement's own result says nothing about its commit. The request completes at the Sync; the first error before it
  *    wins, wherever it came: a deferred constraint fails at the COMMIT.
  * 2. After an error the server skips to the Sync and the session stays in the failed transaction: it gets a ROLLBACK of its
  *    own before anything else.
  * 3. When the connection is lost before the Sync, whatever had come until then, the outcome is unknown.
- * 4. Only unnamed statements and settings that end with the transaction: it works behind a transaction pooler. */
+ * 4. Behind a transaction pooler only unnamed statements work, and settings that end with the transaction: so each new
+ *    connection first asks whose session it has. */
 #include "io/dbconn.h"
 
 #include <inttypes.h>
@@ -120,17 +121,26 @@ static void on_lost(void *context, const char *reason, bool was_ready)
 	answer_unknown(&out, reason);
 }
 
-static bool send_plain(PGconn *pg, const char *text)
+/* Something of our own has been sent, or not; its answer comes with a Sync. */
+static void await_tidying(struct db *db, bool sent)
 {
-	return PQsendQueryParams(pg, text, 0, NULL, NULL, NULL, NULL, DB_BINARY) == 1;
+	set_state(db, DB_TIDYING, NULL);
+	ev_timer_again(db->conn.loop, &db->deadline);
+	if (!sent || PQpipelineSync(db->conn.pg) != 1 || !pgconn_flush(&db->conn))
+		pgconn_doom(&db->conn);
 }
 
-static void roll_back(struct db *db)
+/* One row's data says nothing about the session; behind anything else what was prepared is forgotten. */
+static void tidy(struct db *db, enum sql_fault fault)
 {
-	set_state(db, DB_RECOVERING, NULL);
-	ev_timer_again(db->conn.loop, &db->deadline);
-	if (!send_plain(db->conn.pg, "ROLLBACK") || PQpipelineSync(db->conn.pg) != 1 || !pgconn_flush(&db->conn))
-		pgconn_doom(&db->conn);
+	bool needed = false, sent = true;
+
+	if (fault != SQL_DATA || PQtransactionStatus(db->conn.pg) != PQTRANS_IDLE)
+		sent = dbsend_tidy(&db->send, db->conn.pg, &needed);
+	if (needed)
+		await_tidying(db, sent);
+	else
+		set_state(db, DB_IDLE, NULL);
 }
 
 /* The Sync behind an error: the transaction is rolled back, or will be. */
@@ -146,21 +156,24 @@ static void on_failed(struct db *db)
 	answer.fault = judgement.fault;
 	if (judgement.fault == SQL_CONNECTION)
 		pgconn_lose(&db->conn, answer.message);
-	else if (PQtransactionStatus(db->conn.pg) == PQTRANS_IDLE)
-		set_state(db, DB_IDLE, NULL); /* the COMMIT itself failed */
 	else
-		roll_back(db);
+		tidy(db, judgement.fault);
 	give_answer(&out, &answer);
 }
 
-static void on_rolled_back(struct db *db)
+static void on_tidied(struct db *db)
 {
 	struct db_outstanding out = take_outstanding(db);
 
-	if (out.error == NULL)
-		set_state(db, DB_IDLE, NULL);
-	else
+	if (db->asked)
+		dbsend_learn(&db->send, out.result);
+	if (out.error != NULL)
 		pgconn_lose(&db->conn, pgconn_message(out.error));
+	else if (db->asked && db->send.own)
+		await_tidying(db, dbsend_settings(&db->send, db->conn.pg));
+	else
+		set_state(db, DB_IDLE, NULL);
+	db->asked = false;
 	discard(&out);
 }
 
@@ -169,11 +182,11 @@ static void on_sync(struct db *db)
 	struct db_answer answer = {.verdict = VERDICT_OK, .message = ""};
 	struct db_outstanding out;
 
-	if (db->state == DB_RECOVERING) {
-		on_rolled_back(db);
+	if (db->state == DB_TIDYING) {
+		on_tidied(db);
 	} else if (db->out.error != NULL) {
 		on_failed(db);
-	} else if (db->out.done != db->out.prelude + 2) {
+	} else if (db->out.done != db->out.answers.all) {
 		pgconn_lose(&db->conn, "the server answered out of turn");
 	} else {
 		pgconn_mark_sound(&db->conn);
@@ -189,7 +202,7 @@ static bool keep_result(struct db_outstanding *out, PGresult *result)
 	switch (PQresultStatus(result)) {
 	case PGRES_TUPLES_OK:
 	case PGRES_COMMAND_OK:
-		if (out->done == out->prelude && out->result == NULL)
+		if (out->done == out->answers.before && out->result == NULL)
 			out->result = result;
 		else
 			PQclear(result);
@@ -218,7 +231,7 @@ static void on_input(void *context)
 	PGresult *result;
 	bool ended = false;
 
-	while (!PQisBusy(db->conn.pg) && (db->state == DB_BUSY || db->state == DB_RECOVERING)) {
+	while (!PQisBusy(db->conn.pg) && (db->state == DB_BUSY || db->state == DB_TIDYING)) {
 		result = PQgetResult(db->conn.pg);
 		if (result == NULL && ended) {
 			pgconn_lose(&db->conn, "the server answered out of turn");
@@ -242,10 +255,13 @@ static void on_ready(void *context)
 {
 	struct db *db = context;
 
-	if (PQenterPipelineMode(db->conn.pg) != 1)
+	if (PQenterPipelineMode(db->conn.pg) != 1) {
 		pgconn_lose(&db->conn, "cannot enter pipeline mode");
-	else
-		set_state(db, DB_IDLE, NULL);
+		return;
+	}
+	dbsend_reset(&db->send);
+	db->asked = true;
+	await_tidying(db, dbsend_ask(db->conn.pg));
 }
 
 static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int revents)
@@ -261,44 +277,11 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int revents)
 
 static const struct pgconn_events events = {on_ready, on_input, on_lost};
 
-/* Single SETs cost 10 us each, less than one SELECT of as many set_config. jit: compiling a claim took 35 ms and more, each
- * time. */
-void db_prelude_init(struct db_prelude *prelude, const struct config_postgres *config)
-{
-	char(*statements)[DB_PRELUDE_SIZE] = prelude->statements;
-
-	snprintf(statements[0], DB_PRELUDE_SIZE, "BEGIN ISOLATION LEVEL READ COMMITTED");
-	snprintf(statements[1], DB_PRELUDE_SIZE, "SET LOCAL statement_timeout = %" PRId64,
-		 config->statement_timeout_us / 1000);
-	snprintf(statements[2], DB_PRELUDE_SIZE, "SET LOCAL lock_timeout = %" PRId64,
-		 config->lock_timeout_us / 1000);
-	snprintf(statements[3], DB_PRELUDE_SIZE, "SET LOCAL jit = off");
-	snprintf(statements[4], DB_PRELUDE_SIZE, "SET LOCAL enable_seqscan = off");
-	snprintf(statements[5], DB_PRELUDE_SIZE, "SET LOCAL enable_bitmapscan = off");
-	snprintf(statements[6], DB_PRELUDE_SIZE, "SET LOCAL enable_sort = off");
-}
-
-int db_prelude_length(const struct sql_statement *statement)
-{
-	static const int lengths[] = {[SQL_PIN_NOTHING] = 4, [SQL_PIN_SCANS] = 6, [SQL_PIN_ORDER] = DB_PRELUDE_MAX};
-
-	return lengths[statement->pin];
-}
-
-void db_values_init(struct db_values *of_libpq, const struct sql_statement *statement, const struct slice *values)
-{
-	for (int i = 0; i < statement->n_params; i++) {
-		of_libpq->bytes[i] = values[i].bytes;
-		of_libpq->lengths[i] = (int)values[i].len;
-		of_libpq->formats[i] = DB_BINARY;
-	}
-}
-
 void db_start(struct db *db, struct ev_loop *loop, const struct config_postgres *config, db_change_fn *on_change,
 	      void *context)
 {
 	*db = (struct db){.on_change = on_change, .context = context};
-	db_prelude_init(&db->prelude, config);
+	dbsend_init(&db->send, config);
 	ev_timer_init(&db->deadline, on_deadline, 0.,
 		      (ev_tstamp)(config->statement_timeout_us + DEADLINE_MARGIN_US) / 1e6);
 	ev_set_priority(&db->deadline, PGCONN_TIMER_PRIORITY);
@@ -311,42 +294,26 @@ void db_stop(struct db *db)
 	struct db_outstanding out = take_outstanding(db);
 
 	pgconn_stop(&db->conn);
+	dbsend_free(&db->send);
 	set_state(db, DB_CLOSED, NULL);
 	answer_unknown(&out, "closed");
-}
-
-static bool send_prelude(struct db *db, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (!send_plain(db->conn.pg, db->prelude.statements[i]))
-			return false;
-	return true;
-}
-
-static bool send_statement(PGconn *pg, const struct db_request *request)
-{
-	struct db_values values;
-
-	db_values_init(&values, request->statement, request->values);
-	return PQsendQueryParams(pg, request->statement->text, request->statement->n_params, NULL, values.bytes,
-				 values.lengths, values.formats, DB_BINARY) == 1;
 }
 
 bool db_submit(struct db *db, const struct db_request *request)
 {
 	PGconn *pg = db->conn.pg;
-	int prelude = db_prelude_length(request->statement);
+	struct dbsend_answers answers;
 
-	/* Without the COMMIT nothing can come of what may already have been sent; but the connection is of no use. */
-	if (!send_prelude(db, prelude) || !send_statement(pg, request) || !send_plain(pg, "COMMIT")) {
-		set_state(db, DB_RECOVERING, NULL);
+	/* Without the Sync nothing can come of what may already have been sent; but the connection is of no use. */
+	if (!dbsend_request(&db->send, pg, request->statement, request->values, &answers)) {
+		set_state(db, DB_TIDYING, NULL);
 		pgconn_doom(&db->conn);
 		return false;
 	}
 	db->out = (struct db_outstanding){.on_answer = request->on_answer,
 					  .context = request->context,
 					  .sent_us = monotonic_us(),
-					  .prelude = prelude};
+					  .answers = answers};
 	ev_timer_again(db->conn.loop, &db->deadline);
 	set_state(db, DB_BUSY, NULL);
 	if (PQpipelineSync(pg) != 1 || !pgconn_flush(&db->conn))

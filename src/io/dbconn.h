@@ -4,47 +4,26 @@
 
 #include "base/list.h"
 #include "io/db.h"
+#include "io/dbsend.h"
 #include "io/pgconn.h"
 
 enum db_state {
-	DB_DOWN,       /* no connection */
-	DB_IDLE,       /* takes a request */
-	DB_BUSY,       /* one is outstanding */
-	DB_RECOVERING, /* takes none, and none is outstanding: waits for the ROLLBACK behind an error, or for its loss */
-	DB_CLOSED      /* for good */
+	DB_DOWN, /* no connection */
+	DB_IDLE, /* takes a request */
+	DB_BUSY, /* one is outstanding */
+	DB_TIDYING, /* takes none, and none is outstanding: waits for the answer to something of its own (what stands at the
+		       start of a session, what follows an error), or for its loss */
+	DB_CLOSED /* for good */
 };
 #define DB_STATES (DB_CLOSED + 1)
-
-/* What stands before a request's own statement: BEGIN and settings; the last three pin the plan. */
-#define DB_PRELUDE_MAX 7
-#define DB_PRELUDE_SIZE 64
-
-struct db_prelude {
-	char statements[DB_PRELUDE_MAX][DB_PRELUDE_SIZE];
-};
-
-void db_prelude_init(struct db_prelude *prelude, const struct config_postgres *config);
-
-/* How many of them a statement wants. */
-int db_prelude_length(const struct sql_statement *statement);
-
-/* A statement's values as libpq's functions take them; the bytes are borrowed. */
-#define DB_BINARY 1
-
-struct db_values {
-	const char *bytes[SQL_PARAMS];
-	int lengths[SQL_PARAMS], formats[SQL_PARAMS];
-};
-
-void db_values_init(struct db_values *of_libpq, const struct sql_statement *statement, const struct slice *values);
 
 /* The one request outstanding; all zero when there is none. */
 struct db_outstanding {
 	db_answer_fn *on_answer;
 	void *context;
 	int64_t sent_us;
-	int prelude;	  /* statements before the request's own */
-	int done;	  /* statements of the transaction that were answered */
+	struct dbsend_answers answers;
+	int done;	  /* of them */
 	PGresult *result; /* of the request's own statement */
 	PGresult *error;  /* the first one of the transaction */
 };
@@ -63,7 +42,8 @@ struct db {
 	void *context;
 	ev_timer deadline;
 	struct db_outstanding out;
-	struct db_prelude prelude;
+	struct dbsend send;
+	bool asked; /* TIDYING: asked whose session this is */
 };
 
 /* Begins to connect, DB_DOWN. config is borrowed. */

@@ -15,7 +15,7 @@ struct dbpool {
 
 static bool is_up(enum db_state state)
 {
-	return state == DB_IDLE || state == DB_BUSY || state == DB_RECOVERING;
+	return state == DB_IDLE || state == DB_BUSY || state == DB_TIDYING;
 }
 
 static void log_up(const struct db *db)

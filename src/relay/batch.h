@@ -83,7 +83,7 @@ struct row {
 struct batch {
 	struct db_result *result;
 	struct source *source;
-	int64_t claimed_us;   /* when the claim was sent: its lease cannot have begun before */
+	int64_t claimed_us; /* when the claim was sent: its lease cannot have begun before */
 	int64_t lease_us;
 	int64_t lease_end_us; /* claimed_us + lease */
 	char *owner;	      /* the owner's name the claim was sent with */

@@ -24,19 +24,6 @@ PGconn *lane_connect(const struct config_postgres *config)
 	return pg;
 }
 
-void lane_open(struct lane *lane, const struct config_postgres *config)
-{
-	*lane = (struct lane){.pg = lane_connect(config)};
-	db_prelude_init(&lane->prelude, config);
-	if (PQsetnonblocking(lane->pg, 1) != 0 || PQenterPipelineMode(lane->pg) != 1)
-		fail(lane);
-}
-
-void lane_close(struct lane *lane)
-{
-	PQfinish(lane->pg);
-}
-
 static void flush(struct lane *lane)
 {
 	int unsent = PQflush(lane->pg);
@@ -46,39 +33,61 @@ static void flush(struct lane *lane)
 	lane->unsent = unsent > 0;
 }
 
-static void send_plain(struct lane *lane, const char *text)
+static void end_request(struct lane *lane)
 {
-	if (PQsendQueryParams(lane->pg, text, 0, NULL, NULL, NULL, NULL, DB_BINARY) != 1)
-		fail(lane);
-}
-
-static void send_statement(struct lane *lane, const struct sql_statement *statement,
-			   const struct slice values[SQL_PARAMS])
-{
-	struct slice ordered[SQL_PARAMS];
-	struct db_values params;
-
-	for (int i = 0; i < statement->n_params; i++)
-		ordered[i] = values[statement->params[i]];
-	db_values_init(&params, statement, ordered);
-	if (PQsendQueryParams(lane->pg, statement->text, statement->n_params, NULL, params.bytes, params.lengths,
-			      params.formats, DB_BINARY) != 1)
-		fail(lane);
-}
-
-void lane_send(struct lane *lane, const struct sql_statement *statement, const struct slice values[SQL_PARAMS])
-{
-	lane->n_prelude = db_prelude_length(statement);
-	for (int i = 0; i < lane->n_prelude; i++)
-		send_plain(lane, lane->prelude.statements[i]);
-	send_statement(lane, statement, values);
-	send_plain(lane, "COMMIT");
 	lane->busy = true;
 	lane->done = 0;
 	lane->sent_us = bench_now_us();
 	if (PQpipelineSync(lane->pg) != 1)
 		fail(lane);
 	flush(lane);
+}
+
+/* As io/db.c begins: whose session is it, and its settings. */
+static void make_session(struct lane *lane)
+{
+	PGresult *answer;
+
+	lane->answers = (struct dbsend_answers){.before = 0, .all = 1};
+	if (!dbsend_ask(lane->pg))
+		fail(lane);
+	end_request(lane);
+	answer = lane_wait(lane);
+	dbsend_learn(&lane->send, answer);
+	PQclear(answer);
+	if (!lane->send.own)
+		return;
+	lane->answers.all = DBSEND_PRELUDE;
+	if (!dbsend_settings(&lane->send, lane->pg))
+		fail(lane);
+	end_request(lane);
+	PQclear(lane_wait(lane));
+}
+
+void lane_open(struct lane *lane, const struct config_postgres *config)
+{
+	*lane = (struct lane){.pg = lane_connect(config)};
+	dbsend_init(&lane->send, config);
+	if (PQsetnonblocking(lane->pg, 1) != 0 || PQenterPipelineMode(lane->pg) != 1)
+		fail(lane);
+	make_session(lane);
+}
+
+void lane_close(struct lane *lane)
+{
+	PQfinish(lane->pg);
+	dbsend_free(&lane->send);
+}
+
+void lane_send(struct lane *lane, const struct sql_statement *statement, const struct slice values[SQL_PARAMS])
+{
+	struct slice ordered[SQL_PARAMS];
+
+	for (int i = 0; i < statement->n_params; i++)
+		ordered[i] = values[statement->params[i]];
+	if (!dbsend_request(&lane->send, lane->pg, statement, ordered, &lane->answers))
+		fail(lane);
+	end_request(lane);
 }
 
 struct pollfd lane_poll(const struct lane *lane)
@@ -91,7 +100,7 @@ static PGresult *finish(struct lane *lane)
 {
 	PGresult *result = lane->result;
 
-	if (lane->done != lane->n_prelude + 2 || result == NULL)
+	if (lane->done != lane->answers.all || result == NULL)
 		bench_die("postgres answered out of turn");
 	lane->busy = false;
 	lane->result = NULL;
@@ -105,7 +114,7 @@ static void keep(struct lane *lane, PGresult *result)
 
 	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
 		bench_die("postgres: %s", PQresultErrorMessage(result));
-	if (lane->done == lane->n_prelude && lane->result == NULL)
+	if (lane->done == lane->answers.before && lane->result == NULL)
 		lane->result = result;
 	else
 		PQclear(result);

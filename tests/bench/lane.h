@@ -1,5 +1,5 @@
-/* lane: one PostgreSQL connection that carries one transaction at a time: the pipeline of io/db.c (BEGIN, settings, the
- * statement, COMMIT, one Sync), driven by the caller's poll(). It survives nothing: any error ends the process. */
+/* lane: one PostgreSQL connection that carries one transaction at a time: the pipeline of io/db.c (by its own
+ * io/dbsend.c), driven by the caller's poll(). It survives nothing: any error ends the process. */
 #ifndef OUTBOXD_TESTS_LANE_H
 #define OUTBOXD_TESTS_LANE_H
 
@@ -10,11 +10,11 @@
 
 struct lane {
 	PGconn *pg;
-	struct db_prelude prelude;
+	struct dbsend send;
 	bool busy;
-	bool unsent;   /* libpq still holds bytes to be sent */
-	int n_prelude; /* statements before the transaction's own */
-	int done;      /* statements that were answered */
+	bool unsent; /* libpq still holds bytes to be sent */
+	struct dbsend_answers answers;
+	int done; /* of them */
 	PGresult *result;
 	int64_t sent_us, duration_us; /* of the last transaction */
 };

@@ -216,6 +216,7 @@ void pgrig_submit(struct dbpool *pool, const struct sql_statement *statement, co
 		.statement = statement, .values = values, .on_answer = pgrig_keep, .context = answer};
 
 	*answer = (struct answer){0};
+	ck_assert_msg(pgrig_run_until(pgrig_pool_free, pool, 15), "no connection: %s", dbpool_reason(pool));
 	ck_assert(dbpool_submit(pool, &request));
 	ck_assert_int_eq(answer->count, 0);
 }
@@ -225,7 +226,6 @@ struct answer pgrig_ask(struct dbpool *pool, const char *text)
 	struct sql_statement statement = {.text = text};
 	struct answer answer;
 
-	ck_assert_msg(pgrig_run_until(pgrig_pool_free, pool, 15), "no connection: %s", dbpool_reason(pool));
 	pgrig_submit(pool, &statement, NULL, &answer);
 	ck_assert(pgrig_run_until(pgrig_answered, &answer, 15));
 	db_result_free(answer.result);

@@ -56,7 +56,7 @@ bool pgrig_answered(void *answer);		       /* for pgrig_run_until */
 bool pgrig_pool_up(void *pool);
 bool pgrig_pool_free(void *pool);
 
-/* Submits, which must be accepted. */
+/* Submits, as soon as a connection is free. */
 void pgrig_submit(struct dbpool *pool, const struct sql_statement *statement, const struct slice *values,
 		  struct answer *answer);
 

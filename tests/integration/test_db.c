@@ -74,10 +74,10 @@ START_TEST(test_large_values)
 END_TEST
 
 /* A boolean SQL expression is true inside a request's transaction. */
-static void expect_inside(struct dbpool *pool, enum sql_pin pin, const char *expression)
+static void expect_inside(struct dbpool *pool, const char *expression)
 {
 	char text[512];
-	struct sql_statement statement = {.text = text, .pin = pin};
+	struct sql_statement statement = {.text = text};
 	struct answer answer;
 
 	snprintf(text, sizeof(text), "SELECT (%s)::int::int8", expression);
@@ -98,6 +98,10 @@ START_TEST(test_F059_settings_end_with_the_transaction)
 		"current_setting('statement_timeout') = '2s'",
 		"current_setting('lock_timeout') = '300ms'",
 		"current_setting('jit') = 'off'",
+		"current_setting('plan_cache_mode') = 'force_generic_plan'",
+		"current_setting('enable_seqscan') = 'off'",
+		"current_setting('enable_bitmapscan') = 'off'",
+		"current_setting('enable_sort') = 'off'",
 		"current_setting('application_name') = 'outboxd'",
 		"current_setting('client_encoding') = 'UTF8'",
 		"(SELECT count(*) FROM pg_prepared_statements WHERE name <> '') = 0",
@@ -106,17 +110,57 @@ START_TEST(test_F059_settings_end_with_the_transaction)
 	config.connections = 1;
 	pool = dbpool_new(loop, &config);
 	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++)
-		expect_inside(pool, SQL_PIN_NOTHING, inside[i]);
-	expect_inside(pool, SQL_PIN_NOTHING, "current_setting('enable_seqscan') = 'on'");
-	expect_inside(pool, SQL_PIN_SCANS, "current_setting('enable_seqscan') = 'off'");
-	expect_inside(pool, SQL_PIN_SCANS, "current_setting('enable_bitmapscan') = 'off'");
-	expect_inside(pool, SQL_PIN_SCANS, "current_setting('enable_sort') = 'on'");
-	expect_inside(pool, SQL_PIN_ORDER, "current_setting('enable_sort') = 'off'");
-	expect_inside(pool, SQL_PIN_NOTHING, "current_setting('enable_bitmapscan') = 'on'");
+		expect_inside(pool, inside[i]);
 	ck_assert_int_eq(pgrig_number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'outboxd' "
 				      "AND datname = current_database()"
 				      " AND state = 'idle' AND backend_xid IS NULL"),
 			 1);
+	dbpool_free(pool);
+}
+END_TEST
+
+static int64_t ask_number(struct dbpool *pool, const struct sql_statement *statement)
+{
+	struct answer answer;
+	int64_t number;
+
+	pgrig_submit(pool, statement, NULL, &answer);
+	ck_assert(pgrig_run_until(pgrig_answered, &answer, 10));
+	ck_assert_msg(answer.verdict == VERDICT_OK, "%s: %s", answer.sqlstate, answer.message);
+	number = pg_get_int8(db_result_cell(answer.result, 0, 0));
+	db_result_free(answer.result);
+	return number;
+}
+
+/* No pooler is in between: a frequent statement is prepared once, planned once, and forgotten after an error. */
+START_TEST(test_F021_F059_prepared_in_a_session_of_its_own)
+{
+	struct config_postgres config = pgrig_config(pgrig_dsn("application_name=prepared"));
+	struct sql_statement named = {.text = "SELECT max(v)::int8 FROM dbtest.one", .name = "outboxd_named"};
+	struct sql_statement plans = {
+		.text = "SELECT coalesce(sum(generic_plans), -1)::int8 FROM pg_prepared_statements WHERE name = 'outboxd_named'"};
+	struct dbpool *pool;
+	struct answer answer;
+
+	pgrig_sql("CREATE TABLE dbtest.one (v int); INSERT INTO dbtest.one VALUES (7)");
+	config.connections = 1;
+	pool = dbpool_new(loop, &config);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(ask_number(pool, &named), 7);
+	ck_assert_int_eq(ask_number(pool, &plans), 3);
+	ck_assert_int_eq(pgrig_ask(pool, "SELECT 1 / 0").fault, SQL_DATA);
+	ck_assert_int_eq(ask_number(pool, &plans), 3);
+	ck_assert_int_eq(pgrig_ask(pool, "SELECT * FROM dbtest.nothing").fault, SQL_SOURCE);
+	ck_assert_int_eq(ask_number(pool, &plans), -1);
+	ck_assert_int_eq(ask_number(pool, &named), 7);
+	/* Behind our back; the first request finds out, the next works. */
+	ck_assert_int_eq(pgrig_ask(pool, "DEALLOCATE outboxd_named").verdict, VERDICT_OK);
+	pgrig_submit(pool, &named, NULL, &answer);
+	ck_assert(pgrig_run_until(pgrig_answered, &answer, 10));
+	ck_assert_int_eq(answer.verdict, VERDICT_RETRY);
+	ck_assert_str_eq(answer.sqlstate, "26000");
+	ck_assert_int_eq(ask_number(pool, &named), 7);
+	ck_assert_int_eq(dbpool_losses(pool), 0);
 	dbpool_free(pool);
 }
 END_TEST
@@ -286,6 +330,7 @@ static void add_tests(TCase *tests)
 	tcase_add_test(tests, test_bytes_arrive_as_they_are);
 	tcase_add_test(tests, test_large_values);
 	tcase_add_test(tests, test_F059_settings_end_with_the_transaction);
+	tcase_add_test(tests, test_F021_F059_prepared_in_a_session_of_its_own);
 	tcase_add_loop_test(tests, test_errors_and_their_verdicts, 0, sizeof(error_cases) / sizeof(error_cases[0]));
 	tcase_add_test(tests, test_detail_is_not_passed_on);
 	tcase_add_test(tests, test_deferred_constraint_fails_at_commit);

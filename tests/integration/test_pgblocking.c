@@ -30,8 +30,7 @@ START_TEST(test_runs_and_commits)
 				       .n_params = 2};
 	struct sql_statement settings = {
 		.text = "SELECT current_setting('statement_timeout') || current_setting('enable_seqscan')"
-			" || current_setting('transaction_isolation')",
-		.pin = SQL_PIN_SCANS};
+			" || current_setting('transaction_isolation')"};
 	struct slice values[] = {{"a\0b", 3}, SLICE_NULL};
 	enum cli_exit exit_code;
 	PGresult *result;

@@ -183,7 +183,9 @@ START_TEST(test_F010_null_infinite_unknown)
 	result = sqlbench_ask(&bench, SQL_CLAIM);
 	ck_assert_int_eq(sqlbench_claimed(result), 4);
 	for (row = 0; row < 4; row++)
-		ck_assert_int_eq(PQgetisnull(result, row + 1, SQL_C_CREATED_AT), row < 3);
+		ck_assert_int_eq(PQgetisnull(result, row + 1, SQL_C_CREATED_AT), row == 0);
+	ck_assert_int_eq(server_int8(result, 2, SQL_C_CREATED_AT), INT64_MAX);
+	ck_assert_int_eq(server_int8(result, 3, SQL_C_CREATED_AT), INT64_MIN);
 	ck_assert_int_eq(server_int4(result, 1, SQL_C_ATTEMPTS), 1);
 	ck_assert_int_eq(server_int4(result, 3, SQL_C_ATTEMPTS), INT32_MAX);
 	ck_assert_int_eq(
@@ -258,7 +260,8 @@ static void *claim_all(void *taken)
 		result = sqlbench_ask(&bench, SQL_CLAIM);
 		n = sqlbench_claimed(result);
 		for (row = 0; row < n; row++)
-			__atomic_add_fetch(&count[atoll(PQgetvalue(result, row + 1, SQL_C_ID))], 1, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&count[atoll(PQgetvalue(result, row + 1, SQL_C_ID))], 1,
+					   __ATOMIC_RELAXED);
 		PQclear(result);
 	} while (n > 0);
 	PQfinish(bench.conn);

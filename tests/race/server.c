@@ -94,13 +94,11 @@ char *server_text(PGconn *conn, const char *format, ...)
 
 /* ---- the relay's statements ---- */
 
-#define PIN_NOTHING "SELECT set_config('jit', 'off', true)"
-#define PIN_SCANS \
-	PIN_NOTHING ", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
-#define PIN_ORDER PIN_SCANS ", set_config('enable_sort', 'off', true)"
-
-static const char *const pins[] = {
-	[SQL_PIN_NOTHING] = PIN_NOTHING, [SQL_PIN_SCANS] = PIN_SCANS, [SQL_PIN_ORDER] = PIN_ORDER};
+/* As io/dbsend.c has them. */
+#define SETTINGS                                                                                             \
+	"SELECT set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true), " \
+	"set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), "          \
+	"set_config('enable_sort', 'off', true)"
 
 #define STATEMENT_INDEX 2 /* behind BEGIN and the settings */
 
@@ -124,7 +122,7 @@ void server_send(PGconn *conn, const struct sql_statement *statement, const char
 	if (PQenterPipelineMode(conn) != 1)
 		server_die("%s", PQerrorMessage(conn));
 	send_plain(conn, "BEGIN ISOLATION LEVEL READ COMMITTED");
-	send_plain(conn, pins[statement->pin]);
+	send_plain(conn, SETTINGS);
 	if (PQsendQueryParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, bytes,
 			      lengths, formats, 1) != 1)
 		server_die("%s", PQerrorMessage(conn));
