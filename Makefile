@@ -120,7 +120,7 @@ soak: $(SIMULATION)
 # ---- integration and end to end: the program itself on real servers, in Python (tests/rig)
 MOCKBROKER := $(BUILD)/tests/rig/mockbroker
 PYTEST_JOBS ?= 3
-PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q -n $(PYTEST_JOBS)
+PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q -n $(PYTEST_JOBS) --dist loadgroup
 
 $(MOCKBROKER): $(BUILD)/tests/rig/mockbroker.o
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)

@@ -17,6 +17,11 @@ def pytest_configure(config):
     signal.signal(signal.SIGTERM, lambda number, frame: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
+def pytest_collection_modifyitems(items):
+    """Groups, each of which one worker runs from its first test to its last, begin first."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     mark = item.get_closest_marker("limit")

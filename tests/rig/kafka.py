@@ -38,12 +38,15 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 
-# What one broker that is its own controller needs; all else is stock.
-ALONE = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
+LISTENERS = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+}
+# What one broker that is its own controller needs; all else is stock.
+ALONE = {
+    **LISTENERS,
+    "process.roles": "broker,controller",
+    "node.id": "1",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -59,6 +62,9 @@ FOR_TESTS = {
     # A killed broker may register again only when its old session is over.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
+    # Everybody may do everything, but with a topic that somebody was allowed something: that only (Topics.allow_only).
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
@@ -136,45 +142,42 @@ Record = collections.namedtuple("Record", "topic partition offset key value head
 Record.__doc__ = "What a consumer gets: key and value as bytes or None, headers as a list of (name, bytes or None)."
 
 
-class Kafka:
-    """One broker. It keeps its ports and its data over stop, kill and start."""
+def new_cluster_id():
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return "A" + cluster[1:] if cluster.startswith("-") else cluster  # the tool would take it for an option
 
-    def __init__(self, settings=FOR_TESTS, jvm=SMALL_JVM):
-        self.jvm = jvm
+
+def java(program, *args, jvm=SMALL_JVM):
+    return ["java", *jvm, "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{jars()}/*", program, *map(str, args)]
+
+
+def run_tool(program, *args):
+    """One of Kafka's own command-line tools; returns what it printed."""
+    done = subprocess.run(java(program, *args), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{program}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Node:
+    """One process of Kafka. It keeps its ports and its data over stop, kill and start.
+
+    settings: what it is, its listeners and its quorum included; cluster: the id that all nodes of a cluster have."""
+
+    def __init__(self, port, settings, cluster, jvm):
+        self.port, self.jvm = port, jvm
         self.folder = Folder("kafka")
-        self.port, self.controller_port = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{self.port}"
         self.log_path = self.folder / "log"
         self.process = None
-        self._admin = None
-        self._topics = self._log_start = 0
-        self._configure(settings)
-
-    def _configure(self, settings):
-        facts = {
-            **ALONE,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
-            "log.dirs": str(self.folder / "data"),
-            **settings,
-        }
+        self._log_start = 0
+        facts = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": str(self.folder / "data"), **settings}
         self.properties = self.folder / "server.properties"
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in facts.items()))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if cluster.startswith("-"):  # the tool would take it for an option
-            cluster = "A" + cluster[1:]
-        done = subprocess.run(self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.properties),
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"Kafka's storage tool: {done.stdout}{done.stderr}")
-
-    def _java(self, program, *args):
-        return ["java", *self.jvm, "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{jars()}/*", program, *map(str, args)]
+        run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.properties)
 
     def start(self, wait=True):
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
-        self.process = Process(self._java("kafka.Kafka", self.properties), self.log_path)
+        self.process = Process(java("kafka.Kafka", self.properties, jvm=self.jvm), self.log_path)
         if wait:
             self.wait_ready()
         return self
@@ -208,22 +211,33 @@ class Kafka:
             self.process.kill()
         self.folder.remove()
 
-    # ---- topics
+
+class Topics:
+    """What a test does with the topics of whatever answers at self.bootstrap."""
+
+    def __init__(self, bootstrap):
+        self.bootstrap = bootstrap
+        self._admin = None
+        self._topics = 0
 
     def admin(self):
         if self._admin is None:
-            self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.bootstrap,
-                                                             "log_level": 0, "reconnect.backoff.max.ms": 500})
+            # What a suspended node does not answer is asked of another one soon.
+            self._admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0,
+                                                             "reconnect.backoff.max.ms": 500, "socket.timeout.ms": 2000})
         return self._admin
 
     def create_topic(self, name=None, partitions=1, **config):
         """Makes a topic and waits until it can be written; config with _ for . (max_message_bytes=1000). Returns its name."""
+        return self._create(name, partitions, config, replication_factor=1)
+
+    def _create(self, name, partitions, config, **replication):
         if name is None:
             self._topics += 1
             name = f"topic-{self._topics}"
-        topic = confluent_kafka.admin.NewTopic(name, partitions, 1, config={key.replace("_", "."): str(value)
-                                                                            for key, value in config.items()})
-        self.admin().create_topics([topic], operation_timeout=30)[name].result(60)
+        config = {key.replace("_", "."): str(value) for key, value in config.items()}
+        topic = confluent_kafka.admin.NewTopic(name, partitions, config=config, **replication)
+        self.admin().create_topics([topic], operation_timeout=30, request_timeout=60)[name].result(60)
         wait_until(lambda: self.topic_ready(name, partitions), 30, f"leaders for {name}")
         return name
 
@@ -233,9 +247,17 @@ class Kafka:
                 and all(part.leader >= 0 for part in found.partitions.values()))
 
     def delete_topic(self, name):
-        self.admin().delete_topics([name], operation_timeout=30)[name].result(60)
+        self.admin().delete_topics([name], operation_timeout=30, request_timeout=60)[name].result(60)
 
-    # ---- reading
+    def allow_only(self, topic, operation):
+        """From now on nobody may do anything else with the topic: Read, Describe, Write ..."""
+        self._change_acls("--add", "--allow-principal", "User:*", "--operation", operation, "--topic", topic)
+
+    def allow_all(self, topic):
+        self._change_acls("--remove", "--force", "--topic", topic)
+
+    def _change_acls(self, *args):
+        run_tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", self.bootstrap, *args)
 
     def read(self, topic, at_least=0, deadline=30):
         """The whole topic, partition by partition in order of offsets. at_least: waits until there are that many."""
@@ -244,6 +266,20 @@ class Kafka:
     def count(self, topic):
         """How many records the topic has, by its offsets (compacted topics have fewer)."""
         return count(self.bootstrap, topic)
+
+
+class Kafka(Node, Topics):
+    """One broker that is its own controller."""
+
+    def __init__(self, settings=FOR_TESTS, jvm=SMALL_JVM):
+        port, controller_port = free_port(), free_port()
+        Topics.__init__(self, f"127.0.0.1:{port}")
+        Node.__init__(self, port, {
+            **ALONE,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            **settings,
+        }, new_cluster_id(), jvm)
 
 
 def reader(bootstrap):
