@@ -133,8 +133,7 @@ $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call obj
 # ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
 BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling produce floor load)
 BENCH_PARTS := $(filter-out $(addsuffix .o,$(BENCH_PROGRAMS)),$(call objects,tests/bench)) \
-	$(addprefix $(BUILD)/src/,io/db.o io/dbsend.o io/pgconn.o io/pgdsn.o relay/keys.o relay/batch.o) \
-	$(addprefix $(BUILD)/src/io/,kafkaproducer.o kafkaconf.o kafkatopics.o)
+	$(addprefix $(BUILD)/src/io/,db.o dbsend.o pgconn.o pgdsn.o kafkaproducer.o kafkaconf.o kafkatopics.o)
 
 $(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lpthread

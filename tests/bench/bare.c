@@ -58,15 +58,13 @@ void bare_open(struct bare *bare, const struct config_source *source, struct lan
 	bare->route = route_new(source, &err);
 	if (bare->route == NULL)
 		bench_die("%s", err.text);
-	keys_init(&bare->keys, share > 0 ? share : 1);
+	hot_init(&bare->hot, share > 0 ? share : 1);
 	inspect(bare, lane);
 }
 
 void bare_close(struct bare *bare)
 {
-	keys_free(&bare->keys);
-	pgarray_free(&bare->hot_names);
-	pgarray_free(&bare->hot_held);
+	hot_free(&bare->hot);
 	settle_free(bare->settle);
 	sql_free(bare->sql);
 	route_free(bare->route);
@@ -106,12 +104,10 @@ void bare_send_claim(struct bare *bare, struct lane *lane, int64_t most)
 	values[SQL_P_LIMIT] = pg_put_int4(limit4, (int32_t)limit);
 	values[SQL_P_MAX_BYTES] = pg_put_int8(max_bytes, bytes > 1 ? bytes : 1);
 	values[SQL_P_OWNER] = slice_of(bare->owner);
-	values[SQL_P_SHARE] = pg_put_int4(share, (int32_t)bare->keys.share);
+	values[SQL_P_SHARE] = pg_put_int4(share, (int32_t)bare->hot.share);
 	values[SQL_P_LEASE] = pg_put_interval_us(lease, source->lease_us);
 	values[SQL_P_PARK_MAX] = pg_put_interval_us(park, PARK_MAX_US);
-	keys_hot(&bare->keys, &bare->hot_names, &bare->hot_held);
-	values[SQL_P_HOT_KEYS] = pgarray_end(&bare->hot_names);
-	values[SQL_P_HOT_HELD] = pgarray_end(&bare->hot_held);
+	hot_values(&bare->hot, values);
 	lane_send(lane, sql_statement(bare->sql, SQL_CLAIM), values);
 }
 
@@ -130,7 +126,7 @@ static void enter(struct bare *bare, struct bare_batch *batch, int index)
 	key = bare_cell(row, SQL_C_KEY);
 	row->bytes = bare_cell(row, SQL_C_PAYLOAD).len + bare_cell(row, SQL_C_HEADERS).len + key.len;
 	if (bare->source->ordering == ORDERING_KEY && key.bytes != NULL)
-		row->key = keys_hold(&bare->keys, key);
+		row->key = hot_hold(&bare->hot, key);
 	bare->bytes += (int64_t)row->bytes;
 }
 
@@ -236,7 +232,7 @@ static void leave(struct bare *bare, struct bare_row *row)
 	bare->rows--;
 	bare->bytes -= (int64_t)row->bytes;
 	if (row->key != NULL)
-		keys_drop(&bare->keys, row->key, 0);
+		hot_drop(&bare->hot, row->key);
 	if (--batch->live > 0)
 		return;
 	PQclear(batch->result);

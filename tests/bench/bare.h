@@ -5,8 +5,8 @@
 
 #include "core/route.h"
 #include "core/settle.h"
+#include "hot.h"
 #include "lane.h"
-#include "relay/keys.h"
 
 /* The rows of one claim, freed with the last of them. */
 struct bare_batch {
@@ -17,7 +17,7 @@ struct bare_batch {
 		struct bare_batch *batch;
 		int index;
 		size_t bytes; /* what it counts against max_in_flight_bytes */
-		struct key *key;
+		struct hot_key *key;
 	} rows[];
 };
 
@@ -31,8 +31,7 @@ struct bare {
 	struct route *route;
 	struct sql *sql;
 	char owner[300];
-	struct keys keys; /* for the keys that a claim must be told of; their FIFOs stay empty */
-	struct pgarray hot_names, hot_held;
+	struct hot hot;
 	struct settle *settle;
 	size_t rows; /* claimed and not yet settled */
 	int64_t bytes;
