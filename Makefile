@@ -21,6 +21,7 @@ help:
 	@echo "make check       all tests; SUITES='$(SUITES)'; each alone: make check-unit ..."
 	@echo "make check-race  the claim alone against real PostgreSQL"
 	@echo "make soak        the simulation for long: SEEDS=100000"
+	@echo "make bench       measures speed, latency and footprint on real servers: 25 minutes; BENCH=short: 5; CASES='drain', CASES=list"
 	@echo "make sanitize    unit tests and simulation with the address and undefined-behaviour sanitizers"
 	@echo "make lint        the house rules, cppcheck, clang-format; make format: formats"
 	@echo "make docs        writes the reference of keys and the states into the documentation"
@@ -140,6 +141,12 @@ $(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS)
+
+# Everything in one run on servers of its own, with stock settings. A whole one writes docs/performance.md.
+.PHONY: bench
+bench: all bench-programs
+	@tests/tools/deps build demo
+	@cd tests && BUILD=$(abspath $(BUILD)) BENCH='$(BENCH)' CASES='$(CASES)' $(PYTHON) -B -m bench
 
 # ---- integration tests in C: io/db, io/listener and cli/pgblocking on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
 IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o dbsend.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)

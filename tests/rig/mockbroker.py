@@ -31,6 +31,9 @@ class MockBroker:
         self.ask("topic", name, partitions)
         return name
 
+    def delete_topic(self, name):
+        """For who is used to the real broker: the library has no call for it, and the topics end with the process."""
+
     def fail(self, api, code, count=1):
         """The next `count` requests of that kind get this error, and are not carried out."""
         self.ask("fail", api, code, count)

@@ -45,9 +45,10 @@ class Outbox:
         return self.relay(source, **more).start()
 
     def apply_schema(self, file):
-        made = run_command("schema", "-c", file)
-        assert made.returncode == 0, made.stderr
-        psql(self.database.dsn(), made.stdout)
+        for source in json.loads(file.read_text())["sources"]:
+            made = run_command("schema", "-c", file, "--source", source["name"])
+            assert made.returncode == 0, made.stderr
+            psql(self.database.dsn(), made.stdout)
         self._has_table = True
 
     # ---- rows

@@ -196,10 +196,11 @@ class Cluster:
         finally:
             connection.close()
 
-    def create_database(self):
+    def create_database(self, template=None):
+        """template: a Database that is to be copied, file by file; it must have no session."""
         self._databases += 1
         name = f"test{self._databases}"
-        self.admin(f'CREATE DATABASE "{name}"')
+        self.admin(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template.name}" STRATEGY file_copy' if template else ""))
         return Database(self, name)
 
     def log(self):
