@@ -36,8 +36,8 @@ enum sql_param {
 	SQL_P_HOT_HELD,	    /* int4[]: how many each holds */
 	SQL_P_LEASE,	    /* interval */
 	SQL_P_PARK_MAX,	    /* interval: the longest a row is parked behind a waiting head */
-	SQL_P_FAR_DUE,	    /* timestamptz, as received in SQL_CLAIM_LAST_DUE */
-	SQL_P_FAR_ID,	    /* text: as received in SQL_CLAIM_LAST_ID */
+	SQL_P_FAR_DUE,	    /* timestamptz, as received in SQL_C_FIRST_DUE or SQL_C_LAST_DUE */
+	SQL_P_FAR_ID,	    /* text: as received in SQL_C_FIRST_ID or SQL_C_LAST_ID */
 	SQL_P_IDS,	    /* text[] ascending in the order column, cast to the id's type in SQL */
 	SQL_P_LEASES,	    /* timestamptz[] as received */
 	SQL_P_STATES,	    /* text[]: labels of the table's states */
@@ -51,14 +51,16 @@ enum sql_param {
 #define SQL_PARAMS (SQL_P_KEY_COLUMN + 1)
 
 /* The columns of SQL_CLAIM, SQL_CLAIM_FAR and SQL_SUSPECT, always all of them; what the mapping lacks is NULL.
- * The first row of an answer is the tail: it has only the first six columns (SQL_C_ID is NULL). A claimed row each follows,
- * ascending in the order column, without those six. Template columns follow behind the last, in the order of struct
+ * The first row of an answer is the tail: it has only the columns in front of SQL_C_ID. A claimed row each follows,
+ * ascending in the order column, without them. Template columns follow behind the last, in the order of struct
  * sql_templates. */
 enum sql_claim_column {
 	SQL_C_CANDIDATES, /* int8: due rows found; as many as the limit: there may be more. 0 for a suspect claim */
 	SQL_C_PARKED,	  /* int8 */
 	SQL_C_PULLED,	  /* int8 */
 	SQL_C_FREE,	  /* int8: rows found free, of keys or without */
+	SQL_C_FIRST_DUE,  /* timestamptz: position of the first candidate; NULL: none */
+	SQL_C_FIRST_ID,	  /* text */
 	SQL_C_LAST_DUE,	  /* timestamptz: position of the last one whose bytes were in the bound; NULL: none */
 	SQL_C_LAST_ID,	  /* text */
 	SQL_C_ID,	  /* text */

@@ -123,8 +123,10 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "                  FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), 0) AS chosen,\n"
 	 "                               (SELECT count(*) FROM claimed WHERE key IS NOT NULL) AS taken FROM run) f) AS free,"},
 	{0, 0,
+	 "               first.due::timestamptz AS first_due, first.ord::text AS first_id,\n"
 	 "               last.due::timestamptz AS last_due, last.ord::text AS last_id\n"
 	 "          FROM (VALUES (1)) one LEFT JOIN\n"
+	 "               (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN\n"
 	 "               (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail\n"
 	 "  FULL JOIN claimed ON false ORDER BY claimed.ord NULLS FIRST"},
 	{0, 0, NULL},
@@ -178,6 +180,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "       CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,\n"
 	 "       {claimed_rest}\n"
 	 "  FROM (SELECT 0::bigint AS candidates, {parked} AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,\n"
+	 "               NULL::timestamptz AS first_due, NULL::text AS first_id,\n"
 	 "               NULL::timestamptz AS last_due, NULL::text AS last_id) tail\n"
 	 "  FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST"},
 	{0, 0, NULL},

@@ -26,6 +26,8 @@ struct claim_values {
 static void fill_values(struct source *source, struct claim_values *memory, struct slice values[SQL_PARAMS])
 {
 	const struct config_source *config = source->config;
+	const struct place *place =
+		source->claim.start == CLAIM_FROM_FAR ? &source->claim.far : &source->claim.front;
 	int64_t room = config->max_in_flight_bytes - (int64_t)source->bytes;
 
 	values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(memory->max_attempts, (int32_t)config->retry.max_attempts);
@@ -35,11 +37,22 @@ static void fill_values(struct source *source, struct claim_values *memory, stru
 	values[SQL_P_SHARE] = pg_put_int4(memory->share, (int32_t)source->keys.share);
 	values[SQL_P_LEASE] = pg_put_interval_us(memory->lease, config->lease_us);
 	values[SQL_P_PARK_MAX] = pg_put_interval_us(memory->park, PARK_MAX_US);
-	values[SQL_P_FAR_DUE] = (struct slice){source->claim.far_due, sizeof(source->claim.far_due)};
-	values[SQL_P_FAR_ID] = (struct slice){source->claim.far_id, source->claim.far_id_len};
+	values[SQL_P_FAR_DUE] = (struct slice){place->due, sizeof(place->due)};
+	values[SQL_P_FAR_ID] = (struct slice){place->id, place->id_len};
 	keys_hot(&source->keys, &source->hot_names, &source->hot_held);
 	values[SQL_P_HOT_KEYS] = pgarray_end(&source->hot_names);
 	values[SQL_P_HOT_HELD] = pgarray_end(&source->hot_held);
+}
+
+static enum claim_start next_start(const struct source *source)
+{
+	const struct claim_position *claim = &source->claim;
+
+	if (claim->go_far)
+		return CLAIM_FROM_FAR;
+	if (claim->backlog && claim->front.known && source->now_us - claim->front_us < FRONT_US)
+		return CLAIM_FROM_FRONT;
+	return CLAIM_FROM_BEGINNING;
 }
 
 bool claim_start(struct source *source, enum sched_job job, size_t room)
@@ -50,8 +63,10 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 	struct claim_values memory;
 	int64_t limit = source->config->batch;
 
-	if (job == SCHED_CLAIM)
-		kind = claim->far ? SQL_CLAIM_FAR : SQL_CLAIM;
+	if (job == SCHED_CLAIM) {
+		claim->start = next_start(source);
+		kind = claim->start == CLAIM_FROM_BEGINNING ? SQL_CLAIM : SQL_CLAIM_FAR;
+	}
 	/* Parked rows take no room in memory: many behind one obstacle go in larger bites. */
 	if (claim->parking)
 		limit *= PARKING_BATCHES;
@@ -68,8 +83,7 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 	if (!jobs_submit(source, job, sql_statement(source->sql, kind), values))
 		return false;
 	claim->number++;
-	claim->sent_far = kind == SQL_CLAIM_FAR;
-	claim->settled = claim->settled && claim->sent_far;
+	claim->settled = claim->settled && claim->start == CLAIM_FROM_FAR;
 	/* Whatever makes a claim due from now on has come after it was sent: its answer does not undo that. */
 	if (job == SCHED_CLAIM)
 		source->due_us[SCHED_CLAIM] = SCHED_NEVER;
@@ -157,48 +171,61 @@ static int64_t tail_number(const struct db_result *result, int column)
 	return pg_get_int8(db_result_cell(result, 0, column));
 }
 
-static void remember_position(struct claim_position *claim, const struct db_result *result)
+static void remember(struct place *place, const struct db_result *result, int column)
 {
-	struct slice due = db_result_cell(result, 0, SQL_C_LAST_DUE), id = db_result_cell(result, 0, SQL_C_LAST_ID);
+	struct slice due = db_result_cell(result, 0, column), id = db_result_cell(result, 0, column + 1);
 
-	claim->far_known = due.len == sizeof(claim->far_due) && id.bytes != NULL && id.len <= sizeof(claim->far_id);
-	if (!claim->far_known)
+	place->known = due.len == sizeof(place->due) && id.bytes != NULL && id.len <= sizeof(place->id);
+	if (!place->known)
 		return;
-	memcpy(claim->far_due, due.bytes, due.len);
-	memcpy(claim->far_id, id.bytes, id.len);
-	claim->far_id_len = id.len;
+	memcpy(place->due, due.bytes, due.len);
+	memcpy(place->id, id.bytes, id.len);
+	place->id_len = id.len;
 }
 
-/* Claims start at the beginning of the due range, where what was just freed lies. Only when the beginning is full of rows
- * that cannot be taken does the next go on from the far position, until that has come to the end. */
+static bool is_full(const struct source *source, const struct db_result *result)
+{
+	return tail_number(result, SQL_C_CANDIDATES) >= source->claim.limit;
+}
+
+/* Claims start at the beginning of the due range, where what was just freed lies. There are two exceptions. When the beginning
+ * is full of rows that cannot be taken, the next goes on from the far place, until that has come to the end. And while a
+ * backlog is worked off, claims start at its front, as it was a moment ago: before it lie the dead entries of all that
+ * was settled since the last vacuum, and each claim would read over them. */
 static void choose_start(struct source *source, const struct db_result *result, bool idle)
 {
 	struct claim_position *claim = &source->claim;
 	int64_t candidates = tail_number(result, SQL_C_CANDIDATES);
-	bool full = candidates >= claim->limit;
+	bool full = is_full(source, result);
 	bool stuck = full && tail_number(result, SQL_C_FREE) < (candidates + 3) / 4 &&
 		     tail_number(result, SQL_C_PARKED) == 0;
 
-	if (claim->sent_far) {
-		claim->far_known = false;
+	if (claim->start == CLAIM_FROM_FAR) {
+		claim->far.known = false;
 		if (full)
-			remember_position(claim, result);
+			remember(&claim->far, result, SQL_C_LAST_DUE);
 		/* Nothing came of it: straight on, else have another look at the beginning. */
-		claim->far = claim->far_known && idle;
+		claim->go_far = claim->far.known && idle;
 		return;
 	}
-	if (stuck && !claim->far_known)
-		remember_position(claim, result);
-	claim->far = stuck && claim->far_known;
+	if (claim->start == CLAIM_FROM_BEGINNING) {
+		remember(&claim->front, result, SQL_C_FIRST_DUE);
+		claim->front_us = source->now_us;
+	}
+	claim->backlog = full && !stuck;
+	if (stuck && !claim->far.known)
+		remember(&claim->far, result, SQL_C_LAST_DUE);
+	claim->go_far = stuck && claim->far.known;
 }
 
 static void choose_due(struct source *source, const struct job *job, bool idle)
 {
 	int64_t *due = &source->due_us[SCHED_CLAIM], wait = source->config->poll_us;
+	const struct claim_position *claim = &source->claim;
 
-	if (!idle || source->claim.far || (source->claim.hindered && source->claim.settled))
+	if (!idle || claim->go_far || (claim->hindered && claim->settled) || claim->start == CLAIM_FROM_FRONT)
 		wait = 0;
-	else if (job->sent_us <= source->claim.delayed_until_us && wait > DELAYED_POLL_US)
+	else if (job->sent_us <= claim->delayed_until_us && wait > DELAYED_POLL_US)
 		wait = DELAYED_POLL_US;
 	if (source->now_us + wait < *due)
 		*due = source->now_us + wait;
@@ -235,7 +262,7 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 		source->suspect_held = claimed > 0;
 		source->due_us[SCHED_SUSPECT] = idle ? SCHED_NEVER : source->now_us;
 	} else {
-		source->claim.hindered = (source->claim.sent_far && source->claim.hindered) ||
+		source->claim.hindered = (source->claim.start == CLAIM_FROM_FAR && source->claim.hindered) ||
 					 tail_number(result, SQL_C_CANDIDATES) > claimed;
 		source->claim.parking =
 			tail_number(result, SQL_C_PARKED) * 2 > tail_number(result, SQL_C_CANDIDATES);

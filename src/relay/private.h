@@ -50,6 +50,8 @@
 #define SETTLE_ALL SIZE_MAX
 /* While rows that it has put back wait for their time, a source looks as often as this, however long its poll. */
 #define DELAYED_POLL_US (1 * SECOND)
+/* How long claims of a backlog leave out what lies before its first row: see choose_start. */
+#define FRONT_US (200 * MS)
 #define TOPICS_MAX 1024 /* topics remembered; idle ones are forgotten beyond */
 /* A broker that comes back sooner gets what the library has queued, in order and without duplicates. */
 #define OUTAGE_GRACE_US (5 * SECOND)
@@ -89,16 +91,26 @@ struct source_stats {
 	struct metric_histogram *commit_to_ack, *transaction[JOBS];
 };
 
+/* A place in the due range. */
+struct place {
+	bool known;
+	char due[8];  /* timestamptz as received */
+	char id[512]; /* text */
+	size_t id_len;
+};
+
+enum claim_start { CLAIM_FROM_BEGINNING, CLAIM_FROM_FRONT, CLAIM_FROM_FAR };
+
 /* What is in the claim's way beside room: see claim.c. */
 struct claim_position {
-	bool far;	  /* the next claim goes on from the far position */
-	bool far_known;	  /* there is one */
-	char far_due[8];  /* timestamptz as received */
-	char far_id[512]; /* text */
-	size_t far_id_len;
+	enum claim_start start; /* of the claim under way, or of the last one */
+	bool go_far;		/* the next claim goes on from the far place */
+	struct place far;
+	bool backlog;	    /* the last claim was full, and took what it found */
+	struct place front; /* the first candidate */
+	int64_t front_us;   /* when it was */
 	bool limit_one;		  /* the last claim was refused for some row's data */
 	int limit;		  /* of the claim under way */
-	bool sent_far;		  /* the claim under way is a far one */
 	bool parking;		  /* the last claim parked more than half of what it met */
 	bool hindered;		  /* the last claim, or the walk it belongs to, met rows it could not take */
 	bool settled;		  /* outcomes were written meanwhile */

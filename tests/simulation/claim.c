@@ -70,6 +70,8 @@ static size_t cut_by_bytes(struct statement *statement, struct pick *picks, size
 	for (i = 0; i < n && (before == 0 || before < statement->params.max_bytes); i++)
 		before += statement_bytes(picks[i].row, picks[i].version);
 	if (i > 0) {
+		statement->first = picks[0].version;
+		statement->first_id = picks[0].row->id;
 		statement->last = picks[i - 1].version;
 		statement->last_id = picks[i - 1].row->id;
 	}

@@ -86,19 +86,26 @@ static void put_id(struct db_result *result, int64_t id)
 	put_text(result, text);
 }
 
+static void put_position(struct db_result *result, const struct statement *statement, const struct version *version,
+			 int64_t id)
+{
+	if (version == NULL || statement->kind == SQL_SUSPECT) {
+		put(result, SLICE_NULL);
+		put(result, SLICE_NULL);
+	} else {
+		put_integer(result, version->available_at, 8);
+		put_id(result, id);
+	}
+}
+
 static void put_tail(struct db_result *result, const struct statement *statement)
 {
 	put_integer(result, statement->candidates, 8);
 	put_integer(result, statement->parked, 8);
 	put_integer(result, statement->pulled, 8);
 	put_integer(result, statement->free, 8);
-	if (statement->last == NULL || statement->kind == SQL_SUSPECT) {
-		put(result, SLICE_NULL);
-		put(result, SLICE_NULL);
-	} else {
-		put_integer(result, statement->last->available_at, 8);
-		put_id(result, statement->last_id);
-	}
+	put_position(result, statement, statement->first, statement->first_id);
+	put_position(result, statement, statement->last, statement->last_id);
 }
 
 static int taken_from(const struct version *before, const struct version *after)

@@ -48,8 +48,8 @@ struct statement {
 	struct effect *effects; /* all rows it writes */
 	size_t n_effects, size_effects;
 	int64_t candidates, parked, pulled, free;
-	const struct version *last; /* of its last candidate, */
-	int64_t last_id;
+	const struct version *first, *last; /* of its first and last candidates, */
+	int64_t first_id, last_id;
 	size_t next_outcome; /* a settle that waits goes on here */
 	size_t *living;	     /* counts the results that the daemon has */
 	bool absent;	     /* there is no such table */
