@@ -131,6 +131,13 @@ HTTPSERVER := $(BUILD)/tests/rig/httpserver
 $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call objects,src/base)
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
+# Preloaded into other programs, so without what would change its calls: _FORTIFY_SOURCE and sanitizers.
+TALLY := $(BUILD)/tests/rig/tally.so
+
+$(TALLY): tests/rig/tally.c Makefile
+	@mkdir -p $(@D)
+	$(CC) -O2 -g -std=c11 -D_GNU_SOURCE $(WARNINGS) -fPIC -shared -o $@ $<
+
 # ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
 BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling produce floor load)
 BENCH_PARTS := $(filter-out $(addsuffix .o,$(BENCH_PROGRAMS)),$(call objects,tests/bench)) \
@@ -180,7 +187,7 @@ check-kafka: $(KAFKA_TESTS)
 integration-tests: $(INTEGRATION_TESTS)
 
 .PHONY: check-integration
-check-integration: all $(MOCKBROKER) $(HTTPSERVER) integration-tests bench-programs $(SIMULATION) $(REPLAY_SQL)
+check-integration: all $(MOCKBROKER) $(HTTPSERVER) $(TALLY) integration-tests bench-programs $(SIMULATION) $(REPLAY_SQL)
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e
