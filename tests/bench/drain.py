@@ -13,7 +13,7 @@ POLL = 0.05  # seconds between two looks at the relays' counters
 def run_program(name, *args):
     """A bare program of tests/bench (C), to its end; what it prints is JSON."""
     done = subprocess.run([build() / "tests/bench" / name, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True)
+                          text=True, timeout=900)
     assert done.returncode == 0, f"{name} {args}: {done.stderr}"
     return json.loads(done.stdout)
 
@@ -45,20 +45,16 @@ def drain(servers, bed, rows, limit, instances=1):
     """Relays started on a table with that many waiting rows; the time is from the start of the processes until all rows are
     settled as sent, or `limit` seconds have passed. Leaves the bed."""
     relays = [bed.relay() for _ in range(instances)]
-    try:
-        with measure.Meter(servers) as used:
-            for relay in relays:
-                relay.start(ready=False)
-            sent = watch_until_sent(relays, rows, limit)
-        figures = relay_figures(bed, relays, sent)
+    with measure.Meter(servers) as used:
         for relay in relays:
-            stop(relay)
-    finally:
-        for relay in relays:
-            relay.remove()
+            relay.start(ready=False)
+        sent, first_seconds = watch_until_sent(relays, rows, limit)
+    figures = relay_figures(bed, relays, sent)
+    for relay in relays:
+        stop(relay)
     arrived = bed.broker.count(bed.topic)
     assert arrived >= sent, f"{sent} rows were settled as sent, {arrived} records have arrived"
-    return {"rows": sent, "seconds": used.seconds, "rows_per_second": sent / used.seconds, **figures,
+    return {"rows": sent, "seconds": used.seconds, "first_seconds": first_seconds, "rows_per_second": sent / used.seconds, **figures,
             **shared_figures(bed, used, sent), "kafka_cpu": used.kafka_cpu / sent * 1e6}
 
 
@@ -68,20 +64,20 @@ def stop(relay):
 
 
 def watch_until_sent(relays, rows, limit):
-    """Returns how many were sent in the end."""
+    """Returns how many were sent in the end, and after how many seconds the first of them was seen."""
     watches = [measure.Watch(relay.port) for relay in relays]
-    end = time.monotonic() + limit
-    while True:
+    begin, sent, first = time.monotonic(), 0, None
+    while sent < rows and time.monotonic() < begin + limit:
+        time.sleep(POLL)
         sent = sum(watch.sent() for watch in watches)
-        if sent >= rows or time.monotonic() >= end:
-            break
+        if first is None and sent > 0:
+            first = time.monotonic() - begin
         for relay in relays:
             assert relay.alive(), f"the relay has ended:\n{relay.log()[-4000:]}"
-        time.sleep(POLL)
     for watch in watches:
         watch.close()
     assert sent > 0, f"nothing was sent in {limit} s:\n{relays[0].log()[-4000:]}"
-    return sent
+    return sent, first
 
 
 def relay_figures(bed, relays, sent):
@@ -99,10 +95,9 @@ def relay_figures(bed, relays, sent):
 def drain_backlog(servers, backlog, limit, instances=1):
     """The same on a fresh copy of the backlog's table."""
     bed = servers.bed(backlog)
-    try:
-        return drain(servers, bed, backlog.rows, limit, instances)
-    finally:
-        bed.remove()
+    figures = drain(servers, bed, backlog.rows, limit, instances)
+    bed.remove()
+    return figures
 
 
 def in_turns(rounds, **runs):

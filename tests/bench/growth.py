@@ -1,6 +1,7 @@
 """How cost grows with what a table has been through: each state of it against the table that holds nothing but its backlog,
 drained in the same minute."""
 import concurrent.futures
+import threading
 import time
 
 from rig.wait import wait_until
@@ -23,16 +24,18 @@ class History:
 
     def __init__(self, servers):
         self._bed, self._rows, self._servers = None, 0, servers
+        self._growing = threading.Lock()
 
     def bed(self, rows):
         """With at least so many settled rows."""
-        if self._bed is None:
-            self._bed = self._servers.new_bed()
-        if self._rows < rows:
-            self._bed.fill(rows - self._rows, first=self._rows + 1, **SENT)
-            self._bed.tidy()
-            self._rows = rows
-        return self._bed
+        with self._growing:
+            if self._bed is None:
+                self._bed = self._servers.new_bed()
+            if self._rows < rows:
+                self._bed.fill(rows - self._rows, first=self._rows + 1, **SENT)
+                self._bed.tidy()
+                self._rows = rows
+            return self._bed
 
 
 def growth(servers, sizes):
@@ -82,15 +85,16 @@ class Growth:
         holder.set_session(isolation_level="REPEATABLE READ", autocommit=False)
         holder.cursor().execute(f"SELECT count(*) FROM {bed.table}")
         relay = bed.relay().start()
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        try:
             growing = pool.submit(self.history.bed, sizes.history[-1])
             run_program("load", "--dsn", bed.database.dsn(), "--table", bed.table, "--rate", 1000, "--seconds", sizes.held_seconds,
                         "--keys", 1000, "--size", sizes.payload)
             growing.result()
-        stop(relay)
-        try:
+            stop(relay)
             return self.against_plain(lambda: self.refill_and_drain(bed))
         finally:
+            pool.shutdown(wait=False)  # who interrupts the run does not wait for that table
             holder.close()
             bed.remove()
 
@@ -123,10 +127,9 @@ class Growth:
         bed = self.servers.new_bed()
         bed.database.execute(f"ALTER TABLE {bed.table} SET (autovacuum_enabled = off)")
         bed.database.execute(f"ANALYZE {bed.table}")
-        try:
-            return self.refill_and_drain(bed, tidy=False)
-        finally:
-            bed.remove()
+        figures = self.refill_and_drain(bed, tidy=False)
+        bed.remove()
+        return figures
 
     def many_sources(self):
         return self.against_plain(self.drain_many_sources)
@@ -139,10 +142,9 @@ class Growth:
             bed.table = source["table"]
             bed.fill(each, self.plain.keys, self.plain.payload)
             bed.tidy()
-        try:
-            return drain(self.servers, bed, each * len(bed.sources), self.sizes.limit)
-        finally:
-            bed.remove()
+        figures = drain(self.servers, bed, each * len(bed.sources), self.sizes.limit)
+        bed.remove()
+        return figures
 
 
 def many_tables(servers, sources):

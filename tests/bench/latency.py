@@ -9,6 +9,7 @@ from rig.wait import wait_until
 from . import measure
 from .drain import drain_backlog, run_program, stop
 from .growth import many_tables
+from .report import number
 from .servers import Backlog
 from .steps import Step
 
@@ -18,10 +19,10 @@ QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 def latency(servers, sizes):
     for rate in (SINGLE, *sizes.rates):
-        title = "single rows, NOTIFY" if rate == SINGLE else f"{rate} rows/s, NOTIFY"
+        title = "single rows, NOTIFY" if rate == SINGLE else f"{number(rate)} rows/s, NOTIFY"
         yield Step(f"latency.{'single' if rate == SINGLE else rate}", title, lambda rate=rate: against_bare(servers, sizes, rate))
     for rate in sizes.rates:
-        yield Step(f"latency.polling-{rate}", f"{rate} rows/s, polling alone",
+        yield Step(f"latency.polling-{rate}", f"{number(rate)} rows/s, polling alone",
                    lambda rate=rate: under_load(servers, sizes, rate, {"notify": None}))
 
 
@@ -85,7 +86,7 @@ def milliseconds(times):
 def footprint(servers, sizes):
     yield Step("footprint.idle", f"idle for {sizes.idle_seconds} s", lambda: idle(servers, sizes, servers.new_bed()))
     yield Step("footprint.sources", f"the same, {sizes.sources} sources", lambda: idle(servers, sizes, many_tables(servers, sizes.sources)))
-    yield Step("footprint.draining", f"draining {sizes.rows} rows", lambda: draining(servers, sizes))
+    yield Step("footprint.draining", f"draining {number(sizes.rows)} rows", lambda: draining(servers, sizes))
 
 
 def idle(servers, sizes, bed):

@@ -47,6 +47,7 @@ class Run:
         except Exception as error:
             figures = {"failed": traceback.format_exc()}
             self._say(f"  failed: {type(error).__name__}: {str(error).split(chr(10))[0]}\n")
+            self._servers.stop_relays()
         self.facts["steps"][step.name] = {"title": step.title, **figures}
 
     def _say(self, text):

@@ -66,7 +66,7 @@ class Servers:
 
     def __init__(self, cluster=None, broker=None):
         self.folder = Folder("bench")
-        self._own, self._relays, self._templates = [], [], {}
+        self._own, self._relays, self._templates, self._relay_number = [], [], {}, 0
         try:
             self.broker = broker or self._keep(kafka.Kafka({}, kafka.STOCK_JVM)).start(wait=False)
             self.cluster = cluster or self._keep(postgres.Cluster({})).start()
@@ -81,8 +81,15 @@ class Servers:
         self._own.append(server)
         return server
 
+    def stop_relays(self):
+        """Those that a step which failed has left."""
+        for relay in self._relays:
+            relay.remove()
+        self._relays.clear()
+
     def remove(self):
-        for each in self._relays + self._own:
+        self.stop_relays()
+        for each in self._own:
             each.remove()
         self.folder.remove()
 
@@ -93,7 +100,8 @@ class Servers:
     # ---- places
 
     def make_relay(self, config, name=None, env=None):
-        self._relays.append(Relay(config, self.folder.path, name or f"relay{len(self._relays) + 1}", env))
+        self._relay_number += 1
+        self._relays.append(Relay(config, self.folder.path, name or f"relay{self._relay_number}", env))
         return self._relays[-1]
 
     def new_bed(self, *sources):

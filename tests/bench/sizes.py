@@ -23,7 +23,7 @@ class Sizes:
 SIZES = {each.name: each for each in (
     Sizes("full", "about 25 minutes", rows=300_000, limit=40, rounds=2, load_seconds=30, idle_seconds=30,
           history=(1_000_000, 10_000_000), backlog=1_000_000, blocked=100_000, held_seconds=300),
-    Sizes("short", "about 5 minutes", rows=50_000, limit=8, rounds=1, load_seconds=5, idle_seconds=5,
+    Sizes("short", "about 5 minutes", rows=100_000, limit=10, rounds=1, load_seconds=5, idle_seconds=5,
           history=(100_000, 1_000_000), backlog=150_000, blocked=10_000, held_seconds=15),
     # Only to see that the driver runs: tests/integration/test_bench.py.
     Sizes("tiny", "seconds", rows=3_000, limit=8, rounds=1, load_seconds=1, idle_seconds=1,
