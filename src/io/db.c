@@ -34,10 +34,11 @@ int db_result_rows(const struct db_result *result)
 struct slice db_result_cell(const struct db_result *result, int row, int column)
 {
 	PGresult *pg = of_result(result);
+	int len = PQgetlength(pg, row, column); /* 0 also for NULL */
 
-	if (PQgetisnull(pg, row, column))
+	if (len == 0 && PQgetisnull(pg, row, column))
 		return SLICE_NULL;
-	return (struct slice){PQgetvalue(pg, row, column), (size_t)PQgetlength(pg, row, column)};
+	return (struct slice){PQgetvalue(pg, row, column), (size_t)len};
 }
 
 void db_result_free(struct db_result *result)

@@ -218,12 +218,26 @@ static void choose_start(struct source *source, const struct db_result *result, 
 	claim->go_far = stuck && claim->far.known;
 }
 
-static void choose_due(struct source *source, const struct job *job, bool idle)
+/* Is there likely more, though nobody says so? Without NOTIFY, whoever found something has to look again: more may have come. */
+static bool more_to_claim(const struct source *source, const struct db_result *result, bool idle)
+{
+	const struct claim_position *claim = &source->claim;
+
+	if (claim->go_far || (claim->hindered && claim->settled) || claim->start == CLAIM_FROM_FRONT)
+		return true;
+	if (idle)
+		return false;
+	return source->now_us - source->woken_us >= WOKEN_US || is_full(source, result) ||
+	       claim->start == CLAIM_FROM_FAR || tail_number(result, SQL_C_PARKED) > 0 ||
+	       tail_number(result, SQL_C_PULLED) > 0;
+}
+
+static void choose_due(struct source *source, const struct job *job, bool more)
 {
 	int64_t *due = &source->due_us[SCHED_CLAIM], wait = source->config->poll_us;
 	const struct claim_position *claim = &source->claim;
 
-	if (!idle || claim->go_far || (claim->hindered && claim->settled) || claim->start == CLAIM_FROM_FRONT)
+	if (more)
 		wait = 0;
 	else if (job->sent_us <= claim->delayed_until_us && wait > DELAYED_POLL_US)
 		wait = DELAYED_POLL_US;
@@ -267,7 +281,7 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 		source->claim.parking =
 			tail_number(result, SQL_C_PARKED) * 2 > tail_number(result, SQL_C_CANDIDATES);
 		choose_start(source, result, idle);
-		choose_due(source, job, idle);
+		choose_due(source, job, more_to_claim(source, result, idle));
 	}
 	enter_rows(source, job);
 }

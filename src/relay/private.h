@@ -52,6 +52,8 @@
 #define DELAYED_POLL_US (1 * SECOND)
 /* How long claims of a backlog leave out what lies before its first row: see choose_start. */
 #define FRONT_US (200 * MS)
+/* A source that was woken so lately is woken for whatever is committed. */
+#define WOKEN_US (1 * SECOND)
 #define TOPICS_MAX 1024 /* topics remembered; idle ones are forgotten beyond */
 /* A broker that comes back sooner gets what the library has queued, in order and without duplicates. */
 #define OUTAGE_GRACE_US (5 * SECOND)
@@ -106,9 +108,9 @@ struct claim_position {
 	enum claim_start start; /* of the claim under way, or of the last one */
 	bool go_far;		/* the next claim goes on from the far place */
 	struct place far;
-	bool backlog;	    /* the last claim was full, and took what it found */
-	struct place front; /* the first candidate */
-	int64_t front_us;   /* when it was */
+	bool backlog;		  /* the last claim was full, and took what it found */
+	struct place front;	  /* the first candidate */
+	int64_t front_us;	  /* when it was */
 	bool limit_one;		  /* the last claim was refused for some row's data */
 	int limit;		  /* of the claim under way */
 	bool parking;		  /* the last claim parked more than half of what it met */
@@ -139,6 +141,7 @@ struct source {
 	struct claim_position claim;
 	char owner[300];
 	uint32_t owner_changes;
+	int64_t woken_us;  /* by the last NOTIFY */
 	bool settle_first; /* an answer was lost: no claim before all outcomes are written */
 	bool suspect_held; /* the row of a suspect claim is in memory: nothing else is claimed */
 	size_t settle_limit; /* rows of the next settle: SETTLE_ALL, halved while the database refuses some row's data */

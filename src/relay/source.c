@@ -272,6 +272,7 @@ int64_t source_step(struct source *source, int64_t now_us)
 void source_wake(struct source *source)
 {
 	source->due_us[SCHED_CLAIM] = source->now_us;
+	source->woken_us = source->now_us;
 }
 
 void source_drain(struct source *source)
