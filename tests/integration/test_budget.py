@@ -23,7 +23,7 @@ BOUNDS = {
     "allocations a row, libpq": (0.01, 0.55),  # a piece of 2 KB for a few rows of a claim's result
     "allocations a row, librdkafka": (1, 6.5),  # a message, a list of headers (two), three headers
     "allocations a row, libc": (0, 0.01),  # strdup of what libpq sends unprepared
-    "system calls a row": (0.02, 0.15),
+    "system calls a row": (0.02, 0.16),
     "updates a row": (2, 2),
     "HOT share": (0.48, 1),  # the claim's update; not the settle's, for settled_at is in the indexes' condition
 }
