@@ -27,7 +27,7 @@ struct floor {
 	struct slice *cells; /* of the row being composed */
 	size_t n_cells;
 	struct samples samples;
-	int64_t rows;
+	int64_t rows, claims_sent, settles_sent;
 	int64_t claim_due_us, end_us;
 	bool ending; /* no more claims */
 };
@@ -168,12 +168,15 @@ static void start(struct floor *floor)
 	int64_t now_us = bench_now_us();
 
 	floor->ending = floor->ending || now_us >= floor->end_us;
-	if (!floor->settles.busy && floor->bare.delivered.length > 0)
+	if (!floor->settles.busy && floor->bare.delivered.length > 0) {
 		bare_send_settle(&floor->bare, &floor->settles);
+		floor->settles_sent++;
+	}
 	if (floor->ending || floor->claims.busy || floor->claim_due_us > now_us || !bare_has_room(&floor->bare))
 		return;
 	floor->claim_due_us = now_us + floor->bare.source->poll_us;
 	bare_send_claim(&floor->bare, &floor->claims, INT64_MAX);
+	floor->claims_sent++;
 }
 
 static void serve_listen(struct floor *floor)
@@ -249,8 +252,10 @@ int main(int argc, char **argv)
 	cpu_before = bench_cpu_seconds();
 	floor.end_us = bench_now_us() + options.seconds * 1000000;
 	run(&floor);
-	bench_print(json_pack("{s:I,s:f,s:o}", "rows", (json_int_t)floor.rows, "cpu_seconds",
-			      bench_cpu_seconds() - cpu_before, "report", samples_json(&floor.samples)));
+	bench_print(json_pack("{s:I,s:I,s:I,s:f,s:o}", "rows", (json_int_t)floor.rows, "claims",
+			      (json_int_t)floor.claims_sent, "settles", (json_int_t)floor.settles_sent,
+			      "cpu_seconds", bench_cpu_seconds() - cpu_before, "report",
+			      samples_json(&floor.samples)));
 	end(&floor);
 	return 0;
 }

@@ -99,6 +99,7 @@ def test_the_floor_carries_what_the_load_writes(outbox, source):
     assert outbox.states() == {"SENT": 200}
     result = json.loads(out)
     assert result["rows"] == 200 and result["cpu_seconds"] > 0
+    assert 0 < result["claims"] and 0 < result["settles"] <= 200
     assert quantiles_are_sound(result["report"])
     assert (load["rows"], load["missing"]) == (200, 0) and 0 <= load["late"] <= 200
     assert load["commit_to_consumer"]["p50_us"] < load["commit_to_consumer"]["max_us"]
