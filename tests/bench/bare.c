@@ -7,9 +7,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PARK_MAX_US 300000000LL
+#define FRONT_US 200000 /* how long claims leave out what lies before the front */
 
 /* ---- the table ---- */
 
@@ -94,21 +96,24 @@ void bare_send_claim(struct bare *bare, struct lane *lane, int64_t most)
 {
 	const struct config_source *source = bare->source;
 	int64_t bytes = source->max_in_flight_bytes - bare->bytes;
-	int64_t limit = source->batch < most ? source->batch : most;
 	char max_attempts[4], limit4[4], share[4], max_bytes[8], lease[16], park[16];
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
 
-	if (limit > (int64_t)room(bare))
-		limit = (int64_t)room(bare);
+	bare->from_front = bare->backlog && bare->front.known && bench_now_us() - bare->front.seen_us < FRONT_US;
+	bare->limit = source->batch < most ? source->batch : most;
+	if (bare->limit > (int64_t)room(bare))
+		bare->limit = (int64_t)room(bare);
 	values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(max_attempts, (int32_t)source->retry.max_attempts);
-	values[SQL_P_LIMIT] = pg_put_int4(limit4, (int32_t)limit);
+	values[SQL_P_LIMIT] = pg_put_int4(limit4, (int32_t)bare->limit);
 	values[SQL_P_MAX_BYTES] = pg_put_int8(max_bytes, bytes > 1 ? bytes : 1);
 	values[SQL_P_OWNER] = slice_of(bare->owner);
 	values[SQL_P_SHARE] = pg_put_int4(share, (int32_t)bare->hot.share);
 	values[SQL_P_LEASE] = pg_put_interval_us(lease, source->lease_us);
 	values[SQL_P_PARK_MAX] = pg_put_interval_us(park, PARK_MAX_US);
+	values[SQL_P_FAR_DUE] = (struct slice){bare->front.due, sizeof(bare->front.due)};
+	values[SQL_P_FAR_ID] = (struct slice){bare->front.id, bare->front.id_len};
 	hot_values(&bare->hot, values);
-	lane_send(lane, sql_statement(bare->sql, SQL_CLAIM), values);
+	lane_send(lane, sql_statement(bare->sql, bare->from_front ? SQL_CLAIM_FAR : SQL_CLAIM), values);
 }
 
 struct slice bare_cell(const struct bare_row *row, int column)
@@ -135,13 +140,38 @@ static int64_t tail(PGresult *result, int column)
 	return pg_get_int8(lane_cell(result, 0, column));
 }
 
+static void remember_front(struct bare_front *front, const PGresult *result)
+{
+	struct slice due = lane_cell(result, 0, SQL_C_FIRST_DUE), id = lane_cell(result, 0, SQL_C_FIRST_ID);
+
+	front->known = due.len == sizeof(front->due) && id.bytes != NULL && id.len <= sizeof(front->id);
+	if (!front->known)
+		return;
+	memcpy(front->due, due.bytes, due.len);
+	memcpy(front->id, id.bytes, id.len);
+	front->id_len = id.len;
+	front->seen_us = bench_now_us();
+}
+
+static void read_tail(struct bare *bare, PGresult *result, size_t claimed)
+{
+	int64_t candidates = tail(result, SQL_C_CANDIDATES), parked = tail(result, SQL_C_PARKED);
+	bool full = candidates >= bare->limit;
+	bool stuck = full && tail(result, SQL_C_FREE) < (candidates + 3) / 4 && parked == 0;
+
+	if (!bare->from_front)
+		remember_front(&bare->front, result);
+	bare->backlog = full && !stuck;
+	bare->more = full || bare->from_front;
+	bare->idle = claimed == 0 && parked == 0 && tail(result, SQL_C_PULLED) == 0 && !bare->from_front;
+}
+
 struct bare_batch *bare_take_claim(struct bare *bare, const struct lane *lane, PGresult *result)
 {
 	size_t n = (size_t)PQntuples(result) - 1; /* the first is the tail */
 	struct bare_batch *batch;
 
-	bare->candidates = tail(result, SQL_C_CANDIDATES);
-	bare->idle = n == 0 && tail(result, SQL_C_PARKED) == 0 && tail(result, SQL_C_PULLED) == 0;
+	read_tail(bare, result, n);
 	if (n == 0) {
 		PQclear(result);
 		return NULL;

@@ -26,6 +26,15 @@ struct bare_rows {
 	size_t length, size;
 };
 
+/* The front of a backlog: the first row that the last claim from the beginning met. For a moment claims start there, as
+ * relay/claim.c has it, for before it lie the dead entries of what was settled. */
+struct bare_front {
+	bool known;
+	char due[8], id[512]; /* as received */
+	size_t id_len;
+	int64_t seen_us;
+};
+
 struct bare {
 	const struct config_source *source;
 	struct route *route;
@@ -35,8 +44,12 @@ struct bare {
 	struct settle *settle;
 	size_t rows; /* claimed and not yet settled */
 	int64_t bytes;
-	int64_t candidates;		      /* of the last claim */
-	bool idle;			      /* it took nothing, parked nothing, drew nothing forward */
+	int64_t limit;	 /* of the last claim */
+	bool from_front; /* it left out what lies before the front */
+	bool backlog;	 /* it was full, and took what it found: the next may start at the front */
+	bool more;	 /* it was full, or left something out: there may be more */
+	bool idle;	 /* it saw all, and took nothing, parked nothing, drew nothing forward */
+	struct bare_front front;
 	struct bare_rows delivered, settling; /* waiting for a settle; in the one under way */
 };
 

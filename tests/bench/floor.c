@@ -154,8 +154,7 @@ static void on_claim(struct floor *floor, PGresult *result)
 {
 	struct bare_batch *batch = bare_take_claim(&floor->bare, &floor->claims, result);
 
-	/* There may be more. */
-	if (floor->bare.candidates >= floor->bare.source->batch)
+	if (floor->bare.more)
 		floor->claim_due_us = 0;
 	for (size_t i = 0; batch != NULL && i < batch->n; i++)
 		publish(floor, &batch->rows[i]);
