@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct settle {
-	struct pgarray ids, leases, states, delays, backs, errors, owners;
+	struct pgarray ids, leases, states, delays, backs, errors, owners, firsts, lasts;
 	struct buf error;
 };
 
@@ -27,6 +27,8 @@ void settle_free(struct settle *settle)
 	pgarray_free(&settle->backs);
 	pgarray_free(&settle->errors);
 	pgarray_free(&settle->owners);
+	pgarray_free(&settle->firsts);
+	pgarray_free(&settle->lasts);
 	buf_free(&settle->error);
 	mem_free(settle);
 }
@@ -40,6 +42,8 @@ void settle_begin(struct settle *settle)
 	pgarray_begin(&settle->backs, PGOID_INT4);
 	pgarray_begin(&settle->errors, PGOID_TEXT);
 	pgarray_begin(&settle->owners, PGOID_TEXT);
+	pgarray_begin(&settle->firsts, PGOID_INT4);
+	pgarray_begin(&settle->lasts, PGOID_INT4);
 }
 
 void settle_clean_text(struct buf *out, const char *text, size_t limit)
@@ -58,6 +62,25 @@ void settle_clean_text(struct buf *out, const char *text, size_t limit)
 		len = len > 0 ? len : 1;
 		text += len;
 	}
+}
+
+static void end_claim(struct settle *settle)
+{
+	if (settle->lasts.count < settle->firsts.count)
+		pgarray_add_int4(&settle->lasts, settle->ids.count);
+}
+
+void settle_begin_claim(struct settle *settle, struct slice lease, const char *owner)
+{
+	end_claim(settle);
+	pgarray_add_bytes(&settle->leases, lease);
+	pgarray_add_bytes(&settle->owners, slice_of(owner));
+	pgarray_add_int4(&settle->firsts, settle->ids.count + 1);
+}
+
+void settle_add_sent(struct settle *settle, struct slice id)
+{
+	pgarray_add_bytes(&settle->ids, id);
 }
 
 void settle_add(struct settle *settle, const struct settle_row *row)
@@ -79,6 +102,7 @@ void settle_add(struct settle *settle, const struct settle_row *row)
 
 void settle_values(struct settle *settle, struct slice values[SQL_PARAMS])
 {
+	end_claim(settle);
 	values[SQL_P_IDS] = pgarray_end(&settle->ids);
 	values[SQL_P_LEASES] = pgarray_end(&settle->leases);
 	values[SQL_P_STATES] = pgarray_end(&settle->states);
@@ -86,4 +110,6 @@ void settle_values(struct settle *settle, struct slice values[SQL_PARAMS])
 	values[SQL_P_BACKS] = pgarray_end(&settle->backs);
 	values[SQL_P_ERRORS] = pgarray_end(&settle->errors);
 	values[SQL_P_OWNERS] = pgarray_end(&settle->owners);
+	values[SQL_P_FIRSTS] = pgarray_end(&settle->firsts);
+	values[SQL_P_LASTS] = pgarray_end(&settle->lasts);
 }

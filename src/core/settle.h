@@ -1,4 +1,4 @@
-/* settle: puts the outcomes of rows into the parameters of one settle statement.
+/* settle: puts the outcomes of rows into the parameters of one settle statement: SQL_SETTLE_SENT or SQL_SETTLE, never both.
  * It decides nothing and sends nothing: the outcomes come from relay/outcome.c. */
 #ifndef OUTBOXD_CORE_SETTLE_H
 #define OUTBOXD_CORE_SETTLE_H
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* One row's outcome, as SQL_SETTLE takes it; all borrowed for the call of settle_add. */
+/* One row's outcome other than sent, as SQL_SETTLE takes it; all borrowed for the call of settle_add. */
 struct settle_row {
 	struct slice id, lease; /* as the claim returned them */
 	const char *owner;	/* of the row's own claim */
@@ -28,7 +28,11 @@ void settle_free(struct settle *settle);
 /* Empties it. */
 void settle_begin(struct settle *settle);
 
-/* Rows must come ascending in the order column: every instance then locks in the same order. */
+/* For SQL_SETTLE_SENT: rows of one claim were delivered, those that settle_add_sent names until the next claim. */
+void settle_begin_claim(struct settle *settle, struct slice lease, const char *owner);
+void settle_add_sent(struct settle *settle, struct slice id);
+
+/* For SQL_SETTLE. Rows must come ascending in the order column: every instance then locks in the same order. */
 void settle_add(struct settle *settle, const struct settle_row *row);
 
 /* Fills in the values of the parameters that a settle statement has; borrowed until the next settle_begin. */

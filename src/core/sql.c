@@ -66,7 +66,7 @@ static void name_statement(struct sql_statement *statement)
 /* What is sent again and again; the others are planned each time, so that the server keeps no plan for them. */
 static bool is_frequent(enum sql_kind kind)
 {
-	return kind == SQL_CLAIM || kind == SQL_CLAIM_FAR || kind == SQL_SETTLE;
+	return kind == SQL_CLAIM || kind == SQL_CLAIM_FAR || kind == SQL_SETTLE_SENT || kind == SQL_SETTLE;
 }
 
 static void build(struct sql *sql, const struct sqltext *text, enum sql_kind kind, const struct sqltext_part *parts)
@@ -87,6 +87,7 @@ static void build_all(struct sql *sql, const struct sqltext *text)
 	build(sql, text, SQL_CLAIM_FAR, sqlclaim_claim);
 	build(sql, text, SQL_SUSPECT, sqlclaim_suspect);
 	build(sql, text, SQL_EXPIRE, sqlsettle_expire);
+	build(sql, text, SQL_SETTLE_SENT, sqlsettle_sent);
 	build(sql, text, SQL_SETTLE, sqlsettle_settle);
 	build(sql, text, SQL_SWEEP, sqlsettle_sweep);
 	build(sql, text, SQL_COUNT, sqlcount_count);

@@ -14,14 +14,15 @@
 struct arena;
 
 enum sql_kind {
-	SQL_CLAIM,     /* due rows, from the beginning of the due index */
-	SQL_CLAIM_FAR, /* the same from behind (far_due, far_id) */
-	SQL_SUSPECT,   /* one expired row with two attempts or more */
-	SQL_EXPIRE,    /* expired rows with no attempt left become failed */
-	SQL_SETTLE,    /* outcomes of claimed rows */
-	SQL_SWEEP,     /* frees parked rows whose key is no longer obstructed */
-	SQL_COUNT,     /* rows by state, ages, blocked keys: bounded */
-	SQL_INSPECT    /* asks the catalog for the table; the only one that needs no struct sql */
+	SQL_CLAIM,	 /* due rows, from the beginning of the due index */
+	SQL_CLAIM_FAR,	 /* the same from behind (far_due, far_id) */
+	SQL_SUSPECT,	 /* one expired row with two attempts or more */
+	SQL_EXPIRE,	 /* expired rows with no attempt left become failed */
+	SQL_SETTLE_SENT, /* claimed rows that were delivered */
+	SQL_SETTLE,	 /* claimed rows that were not: retried, released, failed */
+	SQL_SWEEP,	 /* frees parked rows whose key is no longer obstructed */
+	SQL_COUNT,	 /* rows by state, ages, blocked keys: bounded */
+	SQL_INSPECT	 /* asks the catalog for the table; the only one that needs no struct sql */
 };
 #define SQL_KINDS (SQL_INSPECT + 1)
 
@@ -45,6 +46,8 @@ enum sql_param {
 	SQL_P_BACKS,	    /* int4[]: attempts given back, 0 or 1 */
 	SQL_P_ERRORS,	    /* text[], NULL: keep */
 	SQL_P_OWNERS,	    /* text[]: the owner names of the rows' own claims */
+	SQL_P_FIRSTS,	    /* int4[]: where the ids of each claim begin in SQL_P_IDS, from 1, */
+	SQL_P_LASTS,	    /* int4[]: and where they end; leases and owners are then one a claim, not one a row */
 	SQL_P_TABLE,	    /* text: the quoted name as sql_table_name gives it */
 	SQL_P_KEY_COLUMN    /* text: the key column's name, "" when none is mapped */
 };
@@ -79,7 +82,7 @@ enum sql_claim_column {
 };
 #define SQL_CLAIM_COLUMNS (SQL_C_TIMESTAMP_MS + 1)
 
-/* SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP returns one row: int8 rows freed.
+/* SQL_SETTLE_SENT, SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP returns one row: int8 rows freed.
  * SQL_COUNT returns one row; failed, unknown and blocked keys are NULL where the table's layout has no index for them: */
 enum sql_count_column {
 	SQL_N_PENDING,	    /* int8: due or waiting, without the parked */

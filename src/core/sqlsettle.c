@@ -20,24 +20,33 @@ const struct sqltext_part sqlsettle_expire[] = {
 	{0, 0, NULL},
 };
 
-/* Outcomes: sent; pending with a delay (retry); pending without one and the attempt given back (release); failed.
- * The lease is the fence: each claim of a row gives it another one, and a row cannot be claimed before its lease has ended,
- * so whoever names state and lease still holds the row. A release or retry makes an earlier claim possible, whose lease
- * might be the same: so the owner of the row's own claim is named too. */
+/* Delivered rows, nearly all there are. Lease and owner are compared a claim and not a row, and the ids of a claim are looked
+ * up in one index scan: a tenth of the time less than with arrays of one element a row. */
+const struct sqltext_part sqlsettle_sent[] = {
+	{0, 0, "UPDATE {table} o\n   SET {status} = {sent}{and_unleased}{and_updated}"},
+	{ERROR, 0, "     , {last_error} = NULL"},
+	{SQLTEXT_HAS(COLUMN_SETTLED_AT), 0, "     , {settled_at} = now()"},
+	{0, 0, "  FROM unnest({$leases}, {$firsts}, {$lasts}"},
+	{OWNER, 0, "     , {$owners}"},
+	{0, 0, "     ) AS x (lease, first, last"},
+	{OWNER, 0, "     , owner"},
+	{0, 0,
+	 "     )\n WHERE {o.id} = ANY (({$ids})[x.first:x.last]::{:id_type}[]) AND {o.held}\n"
+	 "RETURNING {o.id}::text"},
+	{0, 0, NULL},
+};
+
+/* The others: pending with a delay (retry); pending without one and the attempt given back (release); failed. */
 const struct sqltext_part sqlsettle_settle[] = {
 	{0, 0,
 	 "UPDATE {table} o\n"
 	 "   SET {status} = x.status{:status_cast}, {attempts} = greatest({o.tries} - x.back, 0),\n"
 	 /* The sentinel takes a failed row out of the due range. */
-	 "       {available_at} = CASE x.status WHEN {sent} THEN {o.available_at} WHEN {failed} THEN {sentinel}"},
-	{OWN_LEASE, 0,
-	 "            ELSE CASE WHEN x.delay > '0' THEN now() + x.delay ELSE {o.available_at} END END"},
-	/* One column for both: it holds the lease, so each outcome but sent has to write a time there. */
+	 "       {available_at} = CASE WHEN x.status = {failed} THEN {sentinel}"},
+	{OWN_LEASE, 0, "            WHEN x.delay > '0' THEN now() + x.delay ELSE {o.available_at} END"},
+	/* One column for both: it holds the lease, so a time has to be written there. */
 	{0, OWN_LEASE, "            ELSE now() + x.delay END"},
-	{ERROR, 0,
-	 "     , {last_error} = CASE WHEN x.status = {sent} THEN NULL\n"
-	 "            ELSE coalesce(x.error, {o.last_error})::{:error_type} END"},
-	{SQLTEXT_HAS(COLUMN_SETTLED_AT), 0, "     , {settled_at} = CASE WHEN x.status = {sent} THEN now() END"},
+	{ERROR, 0, "     , {last_error} = coalesce(x.error, {o.last_error})::{:error_type}"},
 	{0, 0,
 	 "       {and_unleased}{and_updated}\n  FROM unnest({$ids}::{:id_type}[], {$leases}, {$states}, {$delays}, {$backs}"},
 	{ERROR, 0, "     , {$errors}"},
@@ -45,9 +54,7 @@ const struct sqltext_part sqlsettle_settle[] = {
 	{0, 0, "     ) AS x (id, lease, status, delay, back"},
 	{ERROR, 0, "     , error"},
 	{OWNER, 0, "     , owner"},
-	{0, 0, "     )\n WHERE {o.id} = x.id AND {o.status} = {in_flight} AND {o.lease} = x.lease"},
-	{OWNER, 0, "   AND {o.lease_owner} = x.owner"},
-	{0, 0, "RETURNING {o.id}::text"},
+	{0, 0, "     )\n WHERE {o.id} = x.id AND {o.held}\nRETURNING {o.id}::text"},
 	{0, 0, NULL},
 };
 

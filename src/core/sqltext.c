@@ -78,6 +78,14 @@ static const struct expression {
 	{"and_not_ours", SQLTEXT_HAS(COLUMN_LEASE_OWNER),
 	 "\n                      AND ({.status} = {in_flight} AND {.lease_owner} = {$owner} AND {.lease_end} > now()) IS NOT TRUE"},
 	{"and_not_ours", 0, ""},
+	/* The fence of a settle, x: each claim of a row gives it another lease, and a row cannot be claimed before its lease has
+	 * ended, so whoever names state and lease still holds the row. A release or retry makes an earlier claim possible,
+	 * whose lease might be the same: so the owner of the row's own claim is named too. CASE, so that the planner sees no
+	 * more than the id: knowing the state, it walks an index of open rows that its statistics call empty. */
+	{"held", SQLTEXT_HAS(COLUMN_LEASE_OWNER),
+	 "CASE WHEN {.status} = {in_flight} THEN {.lease} = x.lease AND {.lease_owner} = x.owner END"},
+	{"held", 0, "CASE WHEN {.status} = {in_flight} THEN {.lease} = x.lease END"},
+
 	/* NULL comes back as it was: -infinity would look strange to people. */
 	{"pulled_due", SQLTEXT_NULLABLE, "nullif(r.due, '-infinity')"},
 	{"pulled_due", 0, "r.due"},
@@ -152,6 +160,8 @@ static const struct {
 	[SQL_P_BACKS] = {"backs", "int[]"},
 	[SQL_P_ERRORS] = {"errors", "text[]"},
 	[SQL_P_OWNERS] = {"owners", "text[]"},
+	[SQL_P_FIRSTS] = {"firsts", "int[]"},
+	[SQL_P_LASTS] = {"lasts", "int[]"},
 	[SQL_P_TABLE] = {"table", "text"},
 	[SQL_P_KEY_COLUMN] = {"key_column", "text"},
 };

@@ -60,7 +60,7 @@ void sqltext_literal(struct buf *out, const char *text);
 
 /* The statements. */
 extern const struct sqltext_part sqlclaim_claim[], sqlclaim_suspect[];
-extern const struct sqltext_part sqlsettle_expire[], sqlsettle_settle[], sqlsettle_sweep[];
+extern const struct sqltext_part sqlsettle_expire[], sqlsettle_sent[], sqlsettle_settle[], sqlsettle_sweep[];
 extern const struct sqltext_part sqlcount_count[];
 
 #endif

@@ -144,33 +144,61 @@ static int compare_rows(const void *a, const void *b, void *order)
 	return order_compare(*by, batch_order_value(*left), batch_order_value(*right));
 }
 
-static enum row_state state_after(enum outcome outcome)
+static void add_others(struct source *source, struct row **rows, size_t n)
 {
-	switch (outcome) {
-	case OUTCOME_SENT:
-		return ROW_SENT;
-	case OUTCOME_FAILED:
-		return ROW_FAILED;
-	case OUTCOME_RETRY:
-	case OUTCOME_RELEASED:
-		return ROW_PENDING;
+	struct settle_row settle;
+	size_t i;
+
+	qsort_r(rows, n, sizeof(rows[0]), compare_rows, &source->keys.order);
+	for (i = 0; i < n; i++) {
+		settle = (struct settle_row){
+			.id = rows[i]->id,
+			.lease = batch_cell(rows[i], SQL_C_LEASE),
+			.owner = rows[i]->batch->owner,
+			.state = source->config
+					 ->states[rows[i]->outcome == OUTCOME_FAILED ? ROW_FAILED : ROW_PENDING],
+			.delay_us = rows[i]->delay_us,
+			.give_back = rows[i]->give_back,
+			.error = rows[i]->error,
+		};
+		settle_add(source->settle, &settle);
 	}
-	return ROW_PENDING;
 }
 
-static void add_row(struct source *source, const struct row *row)
+/* By claim: one is sent only after the answer to another. */
+static int compare_claims(const void *a, const void *b)
 {
-	struct settle_row settle = {
-		.id = row->id,
-		.lease = batch_cell(row, SQL_C_LEASE),
-		.owner = row->batch->owner,
-		.state = source->config->states[state_after(row->outcome)],
-		.delay_us = row->delay_us,
-		.give_back = row->give_back,
-		.error = row->error,
-	};
+	const struct row *left = *(const struct row *const *)a, *right = *(const struct row *const *)b;
 
-	settle_add(source->settle, &settle);
+	if (left->batch != right->batch)
+		return left->batch->claimed_us < right->batch->claimed_us ? -1 : 1;
+	return (left->index > right->index) - (left->index < right->index);
+}
+
+static void add_sent(struct source *source, struct row **rows, size_t n)
+{
+	size_t i;
+
+	qsort(rows, n, sizeof(rows[0]), compare_claims);
+	for (i = 0; i < n; i++) {
+		if (i == 0 || rows[i]->batch != rows[i - 1]->batch)
+			settle_begin_claim(source->settle, batch_cell(rows[i], SQL_C_LEASE), rows[i]->batch->owner);
+		settle_add_sent(source->settle, rows[i]->id);
+	}
+}
+
+/* Delivered rows have a statement of their own: one settle takes those that are like the oldest, the next one the others. */
+static size_t take_alike(const struct list *unsettled, struct row **rows, size_t most)
+{
+	struct list_node *node = list_first(unsettled);
+	bool sent = STAGE_ROW(node)->outcome == OUTCOME_SENT;
+	size_t n = 0;
+
+	for (; node != NULL && n < most; node = list_next(unsettled, node)) {
+		if ((STAGE_ROW(node)->outcome == OUTCOME_SENT) == sent)
+			rows[n++] = STAGE_ROW(node);
+	}
+	return n;
 }
 
 bool outcome_start_settle(struct source *source)
@@ -179,21 +207,22 @@ bool outcome_start_settle(struct source *source)
 	size_t n = unsettled->length < source->settle_limit ? unsettled->length : source->settle_limit, i;
 	struct row **rows = MEM_NEW_ARRAY(n, struct row *);
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
-	struct list_node *node = list_first(unsettled);
-	bool sent;
+	enum sql_kind kind;
+	bool started;
 
-	for (i = 0; i < n; i++, node = list_next(unsettled, node))
-		rows[i] = STAGE_ROW(node);
-	qsort_r(rows, n, sizeof(rows[0]), compare_rows, &source->keys.order);
+	n = take_alike(unsettled, rows, n);
+	kind = rows[0]->outcome == OUTCOME_SENT ? SQL_SETTLE_SENT : SQL_SETTLE;
 	settle_begin(source->settle);
-	for (i = 0; i < n; i++)
-		add_row(source, rows[i]);
+	if (kind == SQL_SETTLE_SENT)
+		add_sent(source, rows, n);
+	else
+		add_others(source, rows, n);
 	settle_values(source->settle, values);
-	sent = jobs_submit(source, SCHED_SETTLE, sql_statement(source->sql, SQL_SETTLE), values);
-	for (i = 0; sent && i < n; i++)
+	started = jobs_submit(source, SCHED_SETTLE, sql_statement(source->sql, kind), values);
+	for (i = 0; started && i < n; i++)
 		source_move_row(rows[i], STAGE_SETTLING);
 	mem_free(rows);
-	return sent;
+	return started;
 }
 
 /* The row of that id which is being settled: the newest, or an older self of it. Marks it as changed. */

@@ -2,8 +2,6 @@
 
 #include "bench.h"
 #include "base/mem.h"
-#include "core/order.h"
-#include "core/rowstate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,43 +211,34 @@ void bare_deliver(struct bare *bare, struct bare_row *row)
 	append(&bare->delivered, row);
 }
 
-static struct slice order_value(const struct bare_row *row)
+/* Rows of one claim together, as they came. */
+static int compare_rows(const void *a, const void *b)
 {
-	struct slice value = bare_cell(row, SQL_C_ORDER);
+	const struct bare_row *left = *(struct bare_row *const *)a, *right = *(struct bare_row *const *)b;
 
-	return value.bytes != NULL ? value : bare_cell(row, SQL_C_ID);
+	if (left->batch != right->batch)
+		return left->batch->sent_us < right->batch->sent_us ? -1 : 1;
+	return (left->index > right->index) - (left->index < right->index);
 }
 
-static int compare_rows(const void *a, const void *b, void *order)
+static void add(struct bare *bare, const struct bare_row *row, const struct bare_row *before)
 {
-	const struct bare_row *const *left = a, *const *right = b;
-	const enum sql_order *by = order;
-
-	return order_compare(*by, order_value(*left), order_value(*right));
-}
-
-static void add(struct bare *bare, const struct bare_row *row)
-{
-	struct settle_row settle = {.id = bare_cell(row, SQL_C_ID),
-				    .lease = bare_cell(row, SQL_C_LEASE),
-				    .owner = bare->owner,
-				    .state = bare->source->states[ROW_SENT]};
-
-	settle_add(bare->settle, &settle);
+	if (before == NULL || before->batch != row->batch)
+		settle_begin_claim(bare->settle, bare_cell(row, SQL_C_LEASE), bare->owner);
+	settle_add_sent(bare->settle, bare_cell(row, SQL_C_ID));
 }
 
 void bare_send_settle(struct bare *bare, struct lane *lane)
 {
 	struct bare_rows rows = bare->delivered;
-	enum sql_order order = sql_order(bare->sql);
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
 
-	qsort_r(rows.list, rows.length, sizeof(rows.list[0]), compare_rows, &order);
+	qsort(rows.list, rows.length, sizeof(rows.list[0]), compare_rows);
 	settle_begin(bare->settle);
 	for (size_t i = 0; i < rows.length; i++)
-		add(bare, rows.list[i]);
+		add(bare, rows.list[i], i == 0 ? NULL : rows.list[i - 1]);
 	settle_values(bare->settle, values);
-	lane_send(lane, sql_statement(bare->sql, SQL_SETTLE), values);
+	lane_send(lane, sql_statement(bare->sql, SQL_SETTLE_SENT), values);
 	bare->delivered = bare->settling;
 	bare->delivered.length = 0;
 	bare->settling = rows;

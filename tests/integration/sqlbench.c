@@ -121,34 +121,49 @@ int sqlbench_claim(struct sqlbench *bench)
 	return n;
 }
 
+static void add_outcome(const struct sqlbench *bench, struct settle *settle, const PGresult *claim, int row,
+			struct sqlbench_outcome outcome)
+{
+	const struct settle_row other = {.id = server_cell(claim, row, SQL_C_ID),
+					 .lease = server_cell(claim, row, SQL_C_LEASE),
+					 .owner = bench->owner,
+					 .state = bench->source.states[outcome.state],
+					 .delay_us = outcome.delay_us,
+					 .give_back = outcome.back != 0,
+					 .error = outcome.error};
+
+	if (outcome.state != ROW_SENT)
+		settle_add(settle, &other);
+	else if (row == 1)
+		settle_begin_claim(settle, other.lease, other.owner);
+	if (outcome.state == ROW_SENT)
+		settle_add_sent(settle, other.id);
+}
+
+struct settle *sqlbench_outcomes(struct sqlbench *bench, const PGresult *claim, struct sqlbench_outcome outcome,
+				 struct server_values *values)
+{
+	struct settle *settle = settle_new();
+
+	settle_begin(settle);
+	for (int row = 1; row <= sqlbench_claimed(claim); row++)
+		add_outcome(bench, settle, claim, row, outcome);
+	settle_values(settle, values->values);
+	return settle;
+}
+
 int sqlbench_settle(struct sqlbench *bench, const PGresult *claim, struct sqlbench_outcome outcome)
 {
-	static const uint32_t oids[] = {PGOID_TEXT, PGOID_TIMESTAMPTZ, PGOID_TEXT, PGOID_INTERVAL,
-					PGOID_INT4, PGOID_TEXT,	       PGOID_TEXT};
-	struct pgarray arrays[7] = {0};
 	struct server_values values = {0};
+	struct settle *settle = sqlbench_outcomes(bench, claim, outcome, &values);
 	PGresult *result;
-	int row, i, n;
+	int n;
 
-	for (i = 0; i < 7; i++)
-		pgarray_begin(&arrays[i], oids[i]);
-	for (row = 1; row <= sqlbench_claimed(claim); row++) {
-		pgarray_add_bytes(&arrays[0], server_cell(claim, row, SQL_C_ID));
-		pgarray_add_bytes(&arrays[1], server_cell(claim, row, SQL_C_LEASE));
-		pgarray_add_bytes(&arrays[2], slice_of(bench->source.states[outcome.state]));
-		pgarray_add_interval_us(&arrays[3], outcome.delay_us);
-		pgarray_add_int4(&arrays[4], outcome.back);
-		pgarray_add_bytes(&arrays[5], slice_of(outcome.error));
-		pgarray_add_bytes(&arrays[6], slice_of(bench->owner));
-	}
-	for (i = 0; i < 7; i++)
-		values.values[SQL_P_IDS + i] = pgarray_end(&arrays[i]);
-	result = sqlbench_execute(bench, SQL_SETTLE, NULL, &values);
+	result = sqlbench_execute(bench, outcome.state == ROW_SENT ? SQL_SETTLE_SENT : SQL_SETTLE, NULL, &values);
 	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
 	n = PQntuples(result);
 	PQclear(result);
-	for (i = 0; i < 7; i++)
-		pgarray_free(&arrays[i]);
+	settle_free(settle);
 	return n;
 }
 

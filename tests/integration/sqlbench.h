@@ -6,6 +6,7 @@
 #include "../race/server.h"
 
 #include "core/rowstate.h"
+#include "core/settle.h"
 
 #include <check.h>
 
@@ -50,6 +51,10 @@ struct sqlbench_outcome {
 	int32_t back;
 	const char *error;
 };
+
+/* The values of their settle, to be freed with settle_free afterwards. */
+struct settle *sqlbench_outcomes(struct sqlbench *bench, const PGresult *claim, struct sqlbench_outcome outcome,
+				 struct server_values *values);
 
 /* Settles; the number of rows. */
 int sqlbench_settle(struct sqlbench *bench, const PGresult *claim, struct sqlbench_outcome outcome);

@@ -10,8 +10,8 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("BUILD", pathlib.Path(__file__).parents[2] / "build")) / "tests/simulation"
 
 # Histories with many rows that change between a statement's snapshot and its lock, with lost connections, people
-# who edit, parked and swept keys, suspects, and statements that wait for each other's locks (226, 340).
-SEEDS = [112, 166, 159, 226, 340]
+# who edit, parked and swept keys, suspects, and statements that wait for each other's locks (196, 204).
+SEEDS = [112, 166, 159, 196, 204]
 
 
 @pytest.mark.limit(240)
@@ -28,7 +28,7 @@ def test_fake_database_does_what_postgresql_does(database, tmp_path):
 
 
 @pytest.mark.limit(120)
-@pytest.mark.parametrize("broken, seed", [("ctid", 648), ("recheck", 1), ("key-order", 1), ("share", 1), ("park-state", 5)])
+@pytest.mark.parametrize("broken, seed", [("ctid", 648), ("recheck", 1), ("key-order", 1), ("share", 1), ("park-state", 44)])
 def test_a_fake_that_differs_is_found_out(database, tmp_path, broken, seed):
     file = tmp_path / "record"
     subprocess.run([BUILD / "simulation", "--seed", str(seed), "--break", broken, "--record", file], stdout=subprocess.DEVNULL)

@@ -2,6 +2,7 @@
 #include "race.h"
 
 #include "base/mem.h"
+#include "core/settle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,8 @@ struct worker {
 	char far_due[8];
 	char far_id[24];
 
-	struct pgarray hot_keys, hot_held, arrays[7];
+	struct pgarray hot_keys, hot_held;
+	struct settle *settle;
 };
 
 /* ---- memory ---- */
@@ -456,46 +458,51 @@ static void deliver(struct worker *worker, int n)
 
 /* ---- settle ---- */
 
-static void add_outcome(struct worker *worker, const struct held *held)
-{
-	struct pgarray *arrays = worker->arrays;
-	char id[24];
-
-	snprintf(id, sizeof(id), "%ld", (long)held->id);
-	pgarray_add_bytes(&arrays[0], slice_of(id));
-	pgarray_add_bytes(&arrays[1], (struct slice){held->lease, sizeof(held->lease)});
-	pgarray_add_bytes(&arrays[2], slice_of(worker->world->source.states[held->state]));
-	pgarray_add_interval_us(&arrays[3], held->delay_us);
-	pgarray_add_int4(&arrays[4], held->back);
-	pgarray_add_bytes(&arrays[5], slice_of(held->error));
-	pgarray_add_bytes(&arrays[6], slice_of(held->owner));
-}
-
-static int compare_ids(const void *a, const void *b)
+/* By claim, then ascending. */
+static int compare_held(const void *a, const void *b)
 {
 	const struct held *x = *(struct held *const *)a, *y = *(struct held *const *)b;
 
+	if (x->claim != y->claim)
+		return x->claim < y->claim ? -1 : 1;
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Collects the outcomes, ids ascending. */
-static int collect(struct worker *worker, struct held **list, struct server_values *values)
+static void add_outcome(struct worker *worker, const struct held *held, const struct held *before)
 {
-	static const uint32_t oids[] = {PGOID_TEXT, PGOID_TIMESTAMPTZ, PGOID_TEXT, PGOID_INTERVAL,
-					PGOID_INT4, PGOID_TEXT,	       PGOID_TEXT};
+	struct settle_row other = {.lease = {held->lease, sizeof(held->lease)},
+				   .owner = held->owner,
+				   .state = worker->world->source.states[held->state],
+				   .delay_us = held->delay_us,
+				   .give_back = held->back != 0,
+				   .error = held->error};
+	char id[24];
+
+	snprintf(id, sizeof(id), "%ld", (long)held->id);
+	other.id = slice_of(id);
+	if (held->state != ROW_SENT) {
+		settle_add(worker->settle, &other);
+		return;
+	}
+	if (before == NULL || before->claim != held->claim)
+		settle_begin_claim(worker->settle, other.lease, other.owner);
+	settle_add_sent(worker->settle, other.id);
+}
+
+/* Collects the outcomes of delivered rows, or those of the others. */
+static int collect(struct worker *worker, bool sent, struct held **list, struct server_values *values)
+{
 	int n = 0, i;
 
 	for (i = 0; i < MAX_HELD; i++) {
-		if (worker->held[i].stage == STAGE_OUTCOME)
+		if (worker->held[i].stage == STAGE_OUTCOME && (worker->held[i].state == ROW_SENT) == sent)
 			list[n++] = &worker->held[i];
 	}
-	qsort(list, (size_t)n, sizeof(list[0]), compare_ids);
-	for (i = 0; i < 7; i++)
-		pgarray_begin(&worker->arrays[i], oids[i]);
+	qsort(list, (size_t)n, sizeof(list[0]), compare_held);
+	settle_begin(worker->settle);
 	for (i = 0; i < n; i++)
-		add_outcome(worker, list[i]);
-	for (i = 0; i < 7; i++)
-		values->values[SQL_P_IDS + i] = pgarray_end(&worker->arrays[i]);
+		add_outcome(worker, list[i], i == 0 ? NULL : list[i - 1]);
+	settle_values(worker->settle, values->values);
 	return n;
 }
 
@@ -525,7 +532,7 @@ static void forget(struct worker *worker, struct held **list, int n)
 
 	for (i = 0; i < n; i++) {
 		key = list[i]->key;
-		if (key != NO_KEY && worker->keys[key].broken) {
+		if (key != NO_KEY && worker->keys[key].broken && list[i]->state != ROW_SENT) {
 			worker->keys[key].broken = false;
 			worker->keys[key].older_claims = worker->claim;
 		}
@@ -561,7 +568,7 @@ static void lose(struct worker *worker, struct held **list, int n)
 }
 
 /* One settle; it may be lost before or after it was done, and is then sent again later, with all that came meanwhile. */
-static void settle(struct worker *worker)
+static void settle(struct worker *worker, bool sent)
 {
 	struct race_world *world = worker->world;
 	struct held *list[MAX_HELD] = {NULL};
@@ -569,7 +576,8 @@ static void settle(struct worker *worker)
 	int64_t sent_us = race_now_us();
 	PGresult *result;
 	double luck = world->quiet || worker->suspect_in_memory ? 1 : backoff_uniform(&worker->random);
-	int n = collect(worker, list, &values);
+	enum sql_kind kind = sent ? SQL_SETTLE_SENT : SQL_SETTLE;
+	int n = collect(worker, sent, list, &values);
 
 	if (n == 0)
 		return;
@@ -577,8 +585,7 @@ static void settle(struct worker *worker)
 		lose(worker, list, n);
 		return;
 	}
-	result = server_execute(worker->settles, sql_statement(world->sql, SQL_SETTLE), world->texts[SQL_SETTLE],
-				&values);
+	result = server_execute(worker->settles, sql_statement(world->sql, kind), world->texts[kind], &values);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK) {
 		world_error(world, "settle", result);
 	} else if (luck < 0.09) { /* its answer was lost */
@@ -672,7 +679,9 @@ static void step(struct worker *worker)
 	if (race_chance(&worker->random, 0.7))
 		deliver(worker, 1 + (int)race_below(&worker->random, 12));
 	if (race_chance(&worker->random, worker->drowsy ? 0.2 : 0.7))
-		settle(worker);
+		settle(worker, true);
+	if (race_chance(&worker->random, worker->drowsy ? 0.2 : 0.7))
+		settle(worker, false);
 	worker->drowsy = false;
 	if (race_chance(&worker->random, 0.7) || worker->suspect)
 		finish_claim(worker);
@@ -691,6 +700,7 @@ void *worker_main(void *argument)
 	worker->sin = world->broken == NULL ? SIN_NONE : world->broken->sin;
 	worker->claims = server_connect(world->dsn, "race claims");
 	worker->settles = server_connect(world->dsn, "race settles");
+	worker->settle = settle_new();
 	backoff_seed(&worker->random, world->seed * 1000 + (uint64_t)thread->number);
 	new_owner(worker);
 	while (!world->stop)
@@ -698,6 +708,7 @@ void *worker_main(void *argument)
 	finish_claim(worker);
 	PQfinish(worker->claims);
 	PQfinish(worker->settles);
+	settle_free(worker->settle);
 	mem_free(worker);
 	return NULL;
 }

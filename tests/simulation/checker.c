@@ -422,7 +422,7 @@ void check_db_answer(struct start *start, const struct statement *statement, enu
 {
 	if (is_claim(statement))
 		claim_told(start, statement, verdict);
-	else if (statement->kind == SQL_SETTLE)
+	else if (statement->kind == SQL_SETTLE || statement->kind == SQL_SETTLE_SENT)
 		settle_told(start, statement, verdict);
 	else if (statement->kind == SQL_EXPIRE && verdict == VERDICT_OK)
 		note_expired_told(start, statement);

@@ -55,6 +55,16 @@ static enum row_state state_of(const struct config_source *config, struct slice 
 	return (enum row_state)state;
 }
 
+static struct outcome *outcomes_of(struct sim *sim, struct params *params, size_t n)
+{
+	if (params->outcomes == NULL) {
+		params->outcomes = arena_take(sim->arena, n + 1, sizeof(struct outcome));
+		params->n_outcomes = n;
+	}
+	assert(n == params->n_outcomes);
+	return params->outcomes;
+}
+
 static void read_outcomes(struct sim *sim, const struct config_source *config, enum sql_param param,
 			  struct slice value, struct params *params)
 {
@@ -65,14 +75,10 @@ static void read_outcomes(struct sim *sim, const struct config_source *config, e
 	};
 	struct slice *cells = NULL;
 	size_t n = elements_of(sim, value, oids[param], &cells);
+	struct outcome *outcomes = outcomes_of(sim, params, n);
 
-	if (params->outcomes == NULL) {
-		params->outcomes = arena_take(sim->arena, n + 1, sizeof(struct outcome));
-		params->n_outcomes = n;
-	}
-	assert(n == params->n_outcomes);
 	for (size_t i = 0; i < n; i++) {
-		struct outcome *outcome = &params->outcomes[i];
+		struct outcome *outcome = &outcomes[i];
 
 		if (param == SQL_P_IDS)
 			outcome->id = strtoll(text_of(sim, cells[i]), NULL, 10);
@@ -89,6 +95,31 @@ static void read_outcomes(struct sim *sim, const struct config_source *config, e
 		else
 			outcome->owner = text_of(sim, cells[i]);
 	}
+}
+
+/* Delivered rows: lease and owner of a claim count for its stretch of ids. */
+static void read_sent(struct sim *sim, const struct slice values[SQL_PARAMS], struct params *params)
+{
+	struct slice *ids = NULL, *leases = NULL, *firsts = NULL, *lasts = NULL, *owners = NULL;
+	size_t n = elements_of(sim, values[SQL_P_IDS], PGOID_TEXT, &ids);
+	size_t claims = elements_of(sim, values[SQL_P_LEASES], PGOID_TIMESTAMPTZ, &leases);
+	size_t n_firsts = elements_of(sim, values[SQL_P_FIRSTS], PGOID_INT4, &firsts);
+	size_t n_lasts = elements_of(sim, values[SQL_P_LASTS], PGOID_INT4, &lasts);
+	size_t n_owners = elements_of(sim, values[SQL_P_OWNERS], PGOID_TEXT, &owners);
+	struct outcome *outcomes = outcomes_of(sim, params, n);
+	size_t at = 0;
+
+	assert(n_firsts == claims && n_lasts == claims && n_owners == claims);
+	for (size_t i = 0; i < claims; i++) {
+		assert((size_t)pg_get_int4(firsts[i]) == at + 1);
+		for (; at < (size_t)pg_get_int4(lasts[i]); at++) {
+			outcomes[at].id = strtoll(text_of(sim, ids[at]), NULL, 10);
+			outcomes[at].lease = pg_get_int8(leases[i]);
+			outcomes[at].owner = text_of(sim, owners[i]);
+			outcomes[at].state = ROW_SENT;
+		}
+	}
+	assert(at == n);
 }
 
 static void read_hot(struct sim *sim, enum sql_param param, struct slice value, struct params *params)
@@ -153,6 +184,8 @@ static void read_one(struct sim *sim, const struct config_source *config, enum s
 	case SQL_P_OWNERS:
 		read_outcomes(sim, config, param, value, params);
 		break;
+	case SQL_P_FIRSTS: /* of read_sent */
+	case SQL_P_LASTS:
 	case SQL_P_TABLE:
 	case SQL_P_KEY_COLUMN:
 		break;
@@ -162,6 +195,14 @@ static void read_one(struct sim *sim, const struct config_source *config, enum s
 void params_read(struct sim *sim, const struct config_source *config, const struct sql_statement *text,
 		 const struct slice *values, struct params *params)
 {
+	struct slice by_name[SQL_PARAMS] = {SLICE_NULL};
+
+	for (int i = 0; i < text->n_params; i++)
+		by_name[text->params[i]] = values[i];
+	if (text->kind == SQL_SETTLE_SENT) {
+		read_sent(sim, by_name, params);
+		return;
+	}
 	for (int i = 0; i < text->n_params; i++)
 		read_one(sim, config, text->params[i], values[i], params);
 }

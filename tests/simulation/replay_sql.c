@@ -94,6 +94,7 @@ static struct slice neutral(enum sql_param param, struct pgarray *array, char by
 		[SQL_P_HOT_KEYS] = PGOID_TEXT,	    [SQL_P_HOT_HELD] = PGOID_INT4, [SQL_P_IDS] = PGOID_TEXT,
 		[SQL_P_LEASES] = PGOID_TIMESTAMPTZ, [SQL_P_STATES] = PGOID_TEXT,   [SQL_P_DELAYS] = PGOID_INTERVAL,
 		[SQL_P_BACKS] = PGOID_INT4,	    [SQL_P_ERRORS] = PGOID_TEXT,   [SQL_P_OWNERS] = PGOID_TEXT,
+		[SQL_P_FIRSTS] = PGOID_INT4,	    [SQL_P_LASTS] = PGOID_INT4,
 	};
 
 	if (arrays[param] != 0) {
@@ -329,6 +330,11 @@ static void compare_cells(const struct replay *replay, char **expected, int n, c
 		mem_free(actual[i]);
 }
 
+static bool returns_ids(enum sql_kind kind)
+{
+	return kind == SQL_SETTLE_SENT || kind == SQL_SETTLE || kind == SQL_EXPIRE;
+}
+
 static void complete(struct replay *replay, char *rest)
 {
 	struct session *session = find(replay, replay_number(&rest));
@@ -348,7 +354,7 @@ static void complete(struct replay *replay, char *rest)
 	if (has_gate(session->kind))
 		gate(replay, session, "pg_advisory_unlock");
 	result = finish(replay, session);
-	compare_cells(replay, expected, n, result, session->kind == SQL_SETTLE || session->kind == SQL_EXPIRE);
+	compare_cells(replay, expected, n, result, returns_ids(session->kind));
 	PQclear(result);
 }
 

@@ -308,6 +308,7 @@ static struct db_result *inspect_result(const struct statement *statement)
 struct db_result *result_of(struct statement *statement)
 {
 	switch (statement->kind) {
+	case SQL_SETTLE_SENT:
 	case SQL_SETTLE:
 		return id_result(statement, EFFECT_SETTLED);
 	case SQL_EXPIRE:

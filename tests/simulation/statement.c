@@ -237,6 +237,7 @@ bool statement_run(struct statement *statement, agenda_fn *resume, void *context
 	case SQL_EXPIRE:
 		statement_expire(statement);
 		break;
+	case SQL_SETTLE_SENT:
 	case SQL_SETTLE:
 		return statement_settle(statement, resume, context);
 	case SQL_SWEEP:

@@ -10,7 +10,7 @@ static const char lease[8] = {0, 2, 3, 4, 5, 6, 7, 8};
 
 static struct settle_row row(const char *id)
 {
-	return (struct settle_row){.id = slice_of(id), .lease = {lease, 8}, .owner = "host-1", .state = "SENT"};
+	return (struct settle_row){.id = slice_of(id), .lease = {lease, 8}, .owner = "host-1", .state = "FAILED"};
 }
 
 /* The n-th element of a one-dimensional array. */
@@ -30,19 +30,23 @@ static struct slice element(struct slice array, int n)
 	return value;
 }
 
+static int length(struct slice array)
+{
+	return pg_get_int4((struct slice){array.bytes + 12, 4});
+}
+
 START_TEST(test_rows_become_parallel_arrays)
 {
 	struct settle *settle = settle_new();
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
-	struct settle_row second = row("12");
+	struct settle_row first = row("7"), second = row("12");
 
 	second.state = "PENDING";
 	second.delay_us = 1500000;
 	second.give_back = true;
 	second.error = "TOPIC_AUTHORIZATION_FAILED: no";
 	settle_begin(settle);
-	settle_add(settle, &(struct settle_row){
-				   .id = slice_of("7"), .lease = {lease, 8}, .owner = "host-1", .state = "SENT"});
+	settle_add(settle, &first);
 	settle_add(settle, &second);
 	settle_values(settle, values);
 	ck_assert(slice_equal(element(values[SQL_P_IDS], 0), slice_of("7")));
@@ -60,6 +64,38 @@ START_TEST(test_rows_become_parallel_arrays)
 }
 END_TEST
 
+/* Lease and owner stand once a claim, beside the stretch of its ids. */
+START_TEST(test_delivered_rows_stand_by_claim)
+{
+	static const char later[8] = {0, 2, 3, 4, 5, 6, 7, 9};
+	struct settle *settle = settle_new();
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+	int round;
+
+	for (round = 0; round < 2; round++) {
+		settle_begin(settle);
+		settle_begin_claim(settle, (struct slice){lease, 8}, "host-1");
+		settle_add_sent(settle, slice_of("7"));
+		settle_add_sent(settle, slice_of("12"));
+		settle_begin_claim(settle, (struct slice){later, 8}, "host-2");
+		settle_add_sent(settle, slice_of("9"));
+		settle_values(settle, values);
+		ck_assert_int_eq(length(values[SQL_P_IDS]), 3);
+		ck_assert(slice_equal(element(values[SQL_P_IDS], 2), slice_of("9")));
+		ck_assert_int_eq(length(values[SQL_P_LEASES]), 2);
+		ck_assert_mem_eq(element(values[SQL_P_LEASES], 1).bytes, later, 8);
+		ck_assert(slice_equal(element(values[SQL_P_OWNERS], 1), slice_of("host-2")));
+		ck_assert_int_eq(length(values[SQL_P_FIRSTS]), 2);
+		ck_assert_int_eq(pg_get_int4(element(values[SQL_P_FIRSTS], 0)), 1);
+		ck_assert_int_eq(pg_get_int4(element(values[SQL_P_FIRSTS], 1)), 3);
+		ck_assert_int_eq(length(values[SQL_P_LASTS]), 2);
+		ck_assert_int_eq(pg_get_int4(element(values[SQL_P_LASTS], 0)), 2);
+		ck_assert_int_eq(pg_get_int4(element(values[SQL_P_LASTS], 1)), 3);
+	}
+	settle_free(settle);
+}
+END_TEST
+
 START_TEST(test_begin_forgets_the_rows_before)
 {
 	struct settle *settle = settle_new();
@@ -71,7 +107,7 @@ START_TEST(test_begin_forgets_the_rows_before)
 	settle_begin(settle);
 	settle_add(settle, &second);
 	settle_values(settle, values);
-	ck_assert_int_eq(pg_get_int4((struct slice){values[SQL_P_IDS].bytes + 12, 4}), 1);
+	ck_assert_int_eq(length(values[SQL_P_IDS]), 1);
 	ck_assert(slice_equal(element(values[SQL_P_IDS], 0), slice_of("2")));
 	settle_free(settle);
 }
@@ -108,6 +144,7 @@ Suite *suite(void)
 	TCase *tests = tcase_create("settle");
 
 	tcase_add_test(tests, test_rows_become_parallel_arrays);
+	tcase_add_test(tests, test_delivered_rows_stand_by_claim);
 	tcase_add_test(tests, test_begin_forgets_the_rows_before);
 	tcase_add_loop_test(tests, test_errors_are_valid_text, 0, sizeof(texts) / sizeof(texts[0]));
 	suite_add_tcase(suite, tests);

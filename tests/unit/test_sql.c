@@ -116,6 +116,9 @@ START_TEST(test_variants)
 	ck_assert(has_param(sql, SQL_CLAIM_FAR, SQL_P_FAR_DUE));
 	ck_assert(has_text(sql, SQL_SETTLE, "o.\"lease_until\" = x.lease"));
 	ck_assert(has_text(sql, SQL_SETTLE, "o.\"lease_owner\" = x.owner"));
+	ck_assert(has_text(sql, SQL_SETTLE_SENT, "o.\"lease_until\" = x.lease"));
+	ck_assert(has_text(sql, SQL_SETTLE_SENT, "o.\"lease_owner\" = x.owner"));
+	ck_assert(has_text(sql, SQL_SETTLE_SENT, "\"settled_at\" = now()"));
 	ck_assert(sql_has_column(sql, COLUMN_LEASE_UNTIL));
 	ck_assert(!sql_has_column(sql, COLUMN_TOPIC));
 	sql_free(sql);
@@ -124,12 +127,15 @@ START_TEST(test_variants)
 	sql = build(&config);
 	ck_assert(!has_param(sql, SQL_CLAIM, SQL_P_OWNER));
 	ck_assert(!has_param(sql, SQL_SETTLE, SQL_P_OWNERS));
+	ck_assert(!has_param(sql, SQL_SETTLE_SENT, SQL_P_OWNERS));
 	sql_free(sql);
 
 	config.columns[COLUMN_LEASE_UNTIL] = "available_at";
 	config.columns[COLUMN_UPDATED_AT] = "changed";
 	sql = build(&config);
 	ck_assert(has_text(sql, SQL_SETTLE, "o.\"available_at\" = x.lease"));
+	ck_assert(has_text(sql, SQL_SETTLE_SENT, "o.\"available_at\" = x.lease"));
+	ck_assert(!has_text(sql, SQL_SETTLE_SENT, "\"available_at\" = now()")); /* a delivered row keeps its time */
 	ck_assert(has_text(sql, SQL_SETTLE, "\"changed\" = now()"));
 	ck_assert(!sql_has_column(sql, COLUMN_LEASE_UNTIL));
 	sql_free(sql);
@@ -171,6 +177,7 @@ START_TEST(test_facts)
 	ck_assert_int_eq(sql_order(sql), SQL_ORDER_NUMBER);
 	ck_assert(!sql_has_column(sql, COLUMN_SETTLED_AT));
 	ck_assert(has_text(sql, SQL_SETTLE, "::text[]::uuid[]"));
+	ck_assert(has_text(sql, SQL_SETTLE_SENT, "[x.first:x.last]::uuid[]"));
 	ck_assert(has_text(sql, SQL_SETTLE, "x.status::public.\"State\""));
 	ck_assert(has_text(sql, SQL_SETTLE, "::character varying(20)"));
 	ck_assert(has_text(sql, SQL_CLAIM, "32766"));
