@@ -93,7 +93,7 @@ struct config_source {
 	enum config_ordering ordering;
 	enum config_on_failed on_failed;
 	const char *on_delivered; /* "mark": the row stays, as sent */
-	int64_t batch, max_in_flight, max_in_flight_bytes;
+	int64_t batch, max_in_flight, max_in_flight_per_key, max_in_flight_bytes;
 	int64_t lease_us, poll_us;
 	const char *notify; /* channel; NULL: polling only */
 	struct config_retry retry;

@@ -175,6 +175,11 @@ static const struct key source_keys[] = {
 	{"max_in_flight", KEY_INTEGER, offsetof(struct config_source, max_in_flight), "4000", .min = 1,
 	 .max = 1000000,
 	 .sentence = "Rows held in memory at most, claimed and not yet settled; not less than batch."},
+	{"max_in_flight_per_key", KEY_INTEGER, offsetof(struct config_source, max_in_flight_per_key), "1000",
+	 .min = 1, .max = 1000000,
+	 .sentence =
+		 "Rows of one key that may be with Kafka at once, with ordering: key; never more than a quarter of "
+		 "max_in_flight. They keep their order: see README. 1: one after the other."},
 	{"max_in_flight_bytes", KEY_SIZE, offsetof(struct config_source, max_in_flight_bytes), "64MiB", .min = 1024,
 	 .max = INT64_C(1) << 40, .sentence = "The same in bytes; one row is always taken, however large."},
 	{"lease", KEY_DURATION, offsetof(struct config_source, lease_us), "60s", .min = SHORTEST, .max = LONGEST,

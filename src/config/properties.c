@@ -36,6 +36,7 @@ const char *properties_instead(const char *canonical)
 		{"statistics.interval.ms", "the relay sets it: it sees from the statistics whether a broker is up"},
 		{"delivery.report.only.error", "the relay needs the report of each message"},
 		{"queuing.strategy", "the relay needs fifo"},
+		{"enable.gapless.guarantee", "use max_in_flight_per_key"},
 	};
 
 	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)

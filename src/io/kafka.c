@@ -19,9 +19,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/kafkaanswer.h"
-#include "io/kafkaconf.h"
+#include "io/kafkalink.h"
 #include "io/kafkaproducer.h"
-#include "io/kafkastats.h"
 
 #include <ev.h>
 #include <limits.h>
@@ -41,6 +40,7 @@
 #define REPORT_TICKS 2	/* what a fatal producer has in flight may still be acknowledged for so long */
 #define GIVE_UP_TICKS 5 /* a condemned producer is destroyed after so long, reports or not */
 #define PAUSE_TICKS 5	/* between producers when the last one has delivered nothing */
+#define IDLE_TICKS 60	/* a careful one without messages is closed after so long */
 
 /* kafka_free waits for the reports of what it purges, at most so long. */
 #define FREE_ROUNDS 20
@@ -50,12 +50,6 @@ enum producer_state {
 	PRODUCER_ABSENT,   /* none; made anew at retry_at */
 	PRODUCER_RUNNING,  /* takes messages */
 	PRODUCER_CONDEMNED /* takes none; reports of what it has are awaited */
-};
-
-enum link {
-	LINK_NEW, /* this producer has not told yet */
-	LINK_UP,
-	LINK_DOWN
 };
 
 /* A message that the library has. */
@@ -72,22 +66,21 @@ struct kafka {
 	kafka_answer_fn *on_answer;
 	struct arena *arena; /* the config's parts */
 	struct config_kafka config;
+	enum kafka_kind kind;
 
 	enum producer_state state;
 	struct kafkaproducer *producer; /* NULL when ABSENT */
+	struct kafkaconf_limits limits; /* of the last one */
 	rd_kafka_event_t *event;	/* reports that are being handled, turn by turn; else NULL */
 	struct list outstanding;
 
-	enum link link;
-	bool has_id;	/* an idempotent producer got its id */
-	bool delivered; /* something since the last statistics, or since the brokers went down */
-	bool useful;	/* this producer has delivered anything at all */
-	uint64_t ticks, condemned_at, retry_at;
-	uint64_t outages; /* times the brokers went down */
+	struct kafkalink link;
+	bool useful;	     /* this producer has delivered anything at all */
+	uint64_t generation; /* producers made so far */
+	uint64_t ticks, used_at, condemned_at, retry_at;
+	enum kafka_replacement condemned_for;
 	uint64_t replacements[KAFKA_REPLACEMENTS];
-	struct err reason;     /* why not up */
-	struct err last_error; /* of the library, since it was last up */
-	struct err text;       /* of the answer being given */
+	struct err text; /* of the answer being given */
 
 	int fd; /* eventfd that the library writes to */
 	struct ev_io wake;
@@ -95,93 +88,35 @@ struct kafka {
 	struct ev_timer tick;
 };
 
-/* ---- whether messages can be delivered ---- */
-
-/* The one place that changes it; says so once for each change. */
-static void set_link(struct kafka *kafka, enum link link, const char *reason)
-{
-	err_set(&kafka->reason, "%s", reason);
-	if (link == kafka->link)
-		return;
-	kafka->link = link;
-	if (link == LINK_UP) {
-		err_set(&kafka->last_error, "%s", "");
-		log_flush_limited(true); /* the errors of the outage stand before its end */
-		LOG(LOG_INFO, "kafka_up", log_str("servers", kafka->config.bootstrap_servers));
-	} else if (link == LINK_DOWN) {
-		kafka->delivered = false;
-		kafka->outages++;
-		LOG(LOG_WARN, "kafka_down", log_str("servers", kafka->config.bootstrap_servers),
-		    log_str("reason", kafka->reason.text));
-	}
-}
-
-static void on_statistics(struct kafka *kafka, rd_kafka_event_t *event)
-{
-	struct kafkastats stats = {true, true};
-	const char *json = rd_kafka_event_stats(event);
-
-	/* What was delivered proves more than they do, and with many partitions they are long. */
-	if (!kafka->delivered)
-		stats = kafkastats_parse(json, strlen(json));
-	kafka->delivered = false;
-	kafka->has_id = kafka->has_id || stats.producer_id;
-	if (kafka->state != PRODUCER_RUNNING)
-		return;
-	if (stats.broker_up && kafka->has_id)
-		set_link(kafka, LINK_UP, "");
-	else if (kafka->last_error.text[0] != '\0')
-		set_link(kafka, LINK_DOWN, kafka->last_error.text);
-	else
-		set_link(kafka, LINK_DOWN,
-			 stats.broker_up ? "the brokers have not given a producer id yet"
-					 : "no broker is connected");
-}
-
-static void on_log(rd_kafka_event_t *event)
-{
-	static const enum log_level levels[] = {LOG_ERROR, LOG_ERROR, LOG_ERROR, LOG_ERROR,
-						LOG_WARN,  LOG_INFO,  LOG_INFO,	 LOG_DEBUG};
-	const char *facility, *text;
-	int level;
-
-	if (rd_kafka_event_log(event, &facility, &text, &level) != 0)
-		return;
-	LOG_LIMITED(levels[level & 7], "kafka_library", facility, log_str("facility", facility),
-		    log_str("message", text));
-}
-
-static void on_error(struct kafka *kafka, rd_kafka_event_t *event)
-{
-	rd_kafka_resp_err_t code = rd_kafka_event_error(event);
-	const char *name = rd_kafka_err2name(code), *text = rd_kafka_event_error_string(event);
-
-	if (rd_kafka_event_error_is_fatal(event))
-		return; /* serve() has seen it already */
-	LOG_LIMITED(LOG_WARN, "kafka_error", name, log_str("error", name), log_str("message", text));
-	if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
-		err_set(&kafka->last_error, "%s: %s", name, text);
-	else if (kafka->state == PRODUCER_RUNNING)
-		set_link(kafka, LINK_DOWN, kafka->last_error.text[0] != '\0' ? kafka->last_error.text : text);
-}
-
 /* ---- the end of a producer ---- */
+
+/* What a fatal producer has in flight may still be acknowledged, and it sends nothing more. What any other one has gets no
+ * report any more, or must not get one: of a gapless one that lives on, a part that is purged would be a gap. */
+static bool sends_no_more(const struct kafka *kafka)
+{
+	return kafka->condemned_for == KAFKA_REPLACED_FATAL &&
+	       (kafka->kind != KAFKA_GAPLESS ||
+		rd_kafka_fatal_error(kafka->producer->rk, NULL, 0) != RD_KAFKA_RESP_ERR_NO_ERROR);
+}
 
 static void condemn(struct kafka *kafka, enum kafka_replacement reason, const char *error, const char *text)
 {
-	static const char *const names[] = {[KAFKA_REPLACED_FATAL] = "fatal", [KAFKA_REPLACED_STALLED] = "stalled"};
+	static const char *const names[] = {[KAFKA_REPLACED_FATAL] = "fatal",
+					    [KAFKA_REPLACED_STALLED] = "stalled",
+					    [KAFKA_REPLACED_PURGED] = "purged"};
 
 	if (kafka->state != PRODUCER_RUNNING)
 		return;
 	kafka->state = PRODUCER_CONDEMNED;
 	kafka->condemned_at = kafka->ticks;
+	kafka->condemned_for = reason;
 	kafka->replacements[reason]++;
-	LOG(LOG_ERROR, "producer_replaced", log_str("reason", names[reason]), log_str("error", error),
-	    log_str("message", text), log_int("outstanding", (int64_t)kafka->outstanding.length));
-	set_link(kafka, LINK_NEW, "");
-	err_set(&kafka->reason, "the producer is being replaced: %s: %s", error, text);
-	/* What a stalled one has in flight gets no report any more; a fatal one's may. */
-	kafkaproducer_purge(kafka->producer, reason == KAFKA_REPLACED_STALLED);
+	LOG(reason == KAFKA_REPLACED_PURGED ? LOG_WARN : LOG_ERROR, "producer_replaced",
+	    log_str("reason", names[reason]), log_str("error", error), log_str("message", text),
+	    log_int("outstanding", (int64_t)kafka->outstanding.length));
+	kafkalink_set(&kafka->link, LINK_NEW, "");
+	err_set(&kafka->link.reason, "the producer is being replaced: %s: %s", error, text);
+	kafkaproducer_purge(kafka->producer, !sends_no_more(kafka));
 	ev_idle_start(kafka->loop, &kafka->again);
 }
 
@@ -194,6 +129,17 @@ static void condemn_if_fatal(struct kafka *kafka)
 		condemn(kafka, KAFKA_REPLACED_FATAL, rd_kafka_err2name(code), text);
 }
 
+/* A message is overdue when the library should have reported on it long ago. One of a gapless producer when its time is
+ * up: there the library's own time-out, which would make a gap, is switched off. */
+static bool is_overdue(const struct kafka *kafka, const struct sent *sent)
+{
+	uint64_t timeout_ms = (uint64_t)kafka->limits.message_timeout_ms;
+	uint64_t limit =
+		kafka->kind == KAFKA_GAPLESS ? (timeout_ms + 999) / 1000 : timeout_ms / 1000 + 1 + OVERDUE_TICKS;
+
+	return kafka->ticks - sent->tick > limit;
+}
+
 /* ---- answers ---- */
 
 static void give_answer(struct kafka *kafka, struct sent *sent, const struct kafka_answer *answer)
@@ -203,22 +149,32 @@ static void give_answer(struct kafka *kafka, struct sent *sent, const struct kaf
 	mem_free(sent);
 }
 
+/* What failed with its producer failed for that; but what was overdue was the reason, and an outage is the cluster's. */
+static void blame_the_end(const struct kafka *kafka, const struct sent *sent, struct kafka_answer *answer)
+{
+	if (kafka->kind == KAFKA_GAPLESS && kafka->condemned_for == KAFKA_REPLACED_STALLED &&
+	    is_overdue(kafka, sent))
+		kafkaanswer_mark_timed_out(answer);
+	else if (kafka->condemned_for != KAFKA_REPLACED_PURGED || answer->fault == FAULT_PRODUCER)
+		kafkaanswer_mark_replaced(answer);
+}
+
 static void on_report(struct kafka *kafka, const rd_kafka_message_t *report)
 {
 	struct sent *sent = report->_private;
-	const struct kafkaanswer_size size = {sent->bytes, kafka->producer->limits.message_max_bytes};
+	const struct kafkaanswer_size size = {sent->bytes, kafka->limits.message_max_bytes};
 	struct kafka_answer answer = kafkaanswer_of_report(report, &size, &kafka->text);
 
-	if (answer.verdict == VERDICT_OK && kafka->producer->limits.offsets && report->offset < 0)
+	if (answer.verdict == VERDICT_OK && kafka->limits.offsets && report->offset < 0)
 		answer = kafkaanswer_of_guess();
-	if (sent->outages < kafka->outages)
+	if (sent->outages < kafka->link.outages)
 		kafkaanswer_doubt(&answer);
 	if (answer.verdict == VERDICT_OK)
-		kafka->delivered = kafka->useful = true;
+		kafka->link.delivered = kafka->useful = true;
 	else if (answer.fault == FAULT_PRODUCER)
 		condemn(kafka, KAFKA_REPLACED_FATAL, answer.name, answer.text);
 	if (kafka->state == PRODUCER_CONDEMNED && answer.verdict != VERDICT_OK)
-		kafkaanswer_mark_replaced(&answer);
+		blame_the_end(kafka, sent, &answer);
 	give_answer(kafka, sent, &answer);
 }
 
@@ -248,13 +204,15 @@ static void serve_event(struct kafka *kafka, rd_kafka_event_t *event)
 		kafka->event = event;
 		return;
 	case RD_KAFKA_EVENT_STATS:
-		on_statistics(kafka, event);
+		kafkalink_on_statistics(&kafka->link, event, kafka->state == PRODUCER_RUNNING);
 		break;
 	case RD_KAFKA_EVENT_ERROR:
-		on_error(kafka, event);
+		/* A fatal one serve() has seen already. */
+		if (!rd_kafka_event_error_is_fatal(event))
+			kafkalink_on_error(&kafka->link, event, kafka->state == PRODUCER_RUNNING);
 		break;
 	case RD_KAFKA_EVENT_LOG:
-		on_log(event);
+		kafkalink_on_log(event);
 		break;
 	}
 	rd_kafka_event_destroy(event);
@@ -286,15 +244,18 @@ static void create(struct kafka *kafka)
 {
 	struct err err;
 
-	kafka->producer = kafkaproducer_new(&kafka->config, kafka->fd, &err);
+	kafka->producer = kafkaproducer_new(&kafka->config, kafka->kind == KAFKA_GAPLESS, kafka->fd, &err);
 	if (kafka->producer == NULL) {
 		kafka->retry_at = kafka->ticks + PAUSE_TICKS;
-		err_set(&kafka->reason, "no producer can be made: %s", err.text);
+		err_set(&kafka->link.reason, "no producer can be made: %s", err.text);
 		LOG_LIMITED(LOG_ERROR, "kafka_producer_refused", err.text, log_str("reason", err.text));
 		return;
 	}
-	kafka->has_id = kafka->delivered = kafka->useful = false;
-	err_set(&kafka->last_error, "%s", "");
+	kafka->limits = kafka->producer->limits;
+	kafkalink_renew(&kafka->link);
+	kafka->useful = false;
+	kafka->generation++;
+	kafka->used_at = kafka->ticks;
 	kafka->state = PRODUCER_RUNNING;
 	ev_idle_start(kafka->loop, &kafka->again);
 }
@@ -302,7 +263,7 @@ static void create(struct kafka *kafka)
 /* Destroys the producer and answers what it never reported: only now does nobody read their bytes any more. */
 static void retire(struct kafka *kafka)
 {
-	const struct kafka_answer lost = kafkaanswer_of_loss();
+	struct kafka_answer lost;
 	struct list_node *node;
 
 	while (serve_queue(kafka, REPORTS_A_TURN, 0))
@@ -311,8 +272,11 @@ static void retire(struct kafka *kafka)
 	kafka->producer = NULL;
 	kafka->state = PRODUCER_ABSENT;
 	kafka->retry_at = kafka->ticks + (kafka->useful ? 0 : PAUSE_TICKS);
-	while ((node = list_first(&kafka->outstanding)) != NULL)
+	while ((node = list_first(&kafka->outstanding)) != NULL) {
+		lost = kafkaanswer_of_loss();
+		blame_the_end(kafka, LIST_OWNER(node, struct sent, node), &lost);
 		give_answer(kafka, LIST_OWNER(node, struct sent, node), &lost);
+	}
 }
 
 /* ---- the loop ---- */
@@ -334,7 +298,7 @@ static void serve(struct kafka *kafka)
 	}
 	if (condemned_is_over(kafka))
 		retire(kafka);
-	if (kafka->state == PRODUCER_ABSENT && kafka->ticks >= kafka->retry_at)
+	if (kafka->state == PRODUCER_ABSENT && kafka->kind != KAFKA_CAREFUL && kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	else if (!more)
 		ev_idle_stop(kafka->loop, &kafka->again);
@@ -342,12 +306,23 @@ static void serve(struct kafka *kafka)
 		ev_idle_start(kafka->loop, &kafka->again);
 }
 
-static bool is_overdue(const struct kafka *kafka)
+/* Only once all reports that have come were handled. */
+static void condemn_if_stalled(struct kafka *kafka)
 {
 	const struct list_node *oldest = list_first(&kafka->outstanding);
-	uint64_t limit = (uint64_t)kafka->producer->limits.message_timeout_ms / 1000 + 1 + OVERDUE_TICKS;
 
-	return oldest != NULL && kafka->ticks - LIST_OWNER(oldest, struct sent, node)->tick > limit;
+	if (kafka->state != PRODUCER_RUNNING || ev_is_active(&kafka->again) || oldest == NULL)
+		return;
+	if (is_overdue(kafka, LIST_OWNER(oldest, struct sent, node)))
+		condemn(kafka, KAFKA_REPLACED_STALLED, "STALLED", "no report within the message time-out");
+}
+
+/* One for exceptions is closed when there are none any more. */
+static void close_if_idle(struct kafka *kafka)
+{
+	if (kafka->kind == KAFKA_CAREFUL && kafka->state == PRODUCER_RUNNING && list_empty(&kafka->outstanding) &&
+	    kafka->ticks - kafka->used_at >= IDLE_TICKS)
+		retire(kafka);
 }
 
 static void on_wake(struct ev_loop *loop, struct ev_io *watcher, int revents)
@@ -374,12 +349,13 @@ static void on_tick(struct ev_loop *loop, struct ev_timer *watcher, int revents)
 
 	(void)loop, (void)revents;
 	kafka->ticks++;
-	if (kafka->state == PRODUCER_CONDEMNED && kafka->ticks - kafka->condemned_at == REPORT_TICKS)
-		kafkaproducer_purge(kafka->producer, true);
+	/* What a condemned one had in flight may come back into its queue. */
+	if (kafka->state == PRODUCER_CONDEMNED)
+		kafkaproducer_purge(kafka->producer,
+				    !sends_no_more(kafka) || kafka->ticks - kafka->condemned_at >= REPORT_TICKS);
 	serve(kafka);
-	/* Only once all reports that have come were handled. */
-	if (kafka->state == PRODUCER_RUNNING && !ev_is_active(&kafka->again) && is_overdue(kafka))
-		condemn(kafka, KAFKA_REPLACED_STALLED, "STALLED", "no report within the message time-out");
+	condemn_if_stalled(kafka);
+	close_if_idle(kafka);
 }
 
 static void start_watchers(struct kafka *kafka)
@@ -394,22 +370,27 @@ static void start_watchers(struct kafka *kafka)
 	ev_timer_start(kafka->loop, &kafka->tick);
 }
 
-struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config, kafka_answer_fn *on_answer)
+struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config, enum kafka_kind kind,
+			kafka_answer_fn *on_answer)
 {
 	struct kafka *kafka = MEM_NEW(struct kafka);
 
 	kafka->loop = loop;
+	kafka->kind = kind;
 	kafka->on_answer = on_answer;
 	kafka->arena = arena_new();
 	kafka->config = kafkaconf_copy(kafka->arena, config);
 	list_init(&kafka->outstanding);
-	err_set(&kafka->reason, "not connected yet");
+	kafka->link.servers = kind == KAFKA_CAREFUL ? NULL : kafka->config.bootstrap_servers;
+	err_set(&kafka->link.reason, "not connected yet");
 	/* A blocking one would stop the library's threads once it is full. */
 	kafka->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (kafka->fd < 0)
 		abort(); /* no descriptor left at the very start */
-	kafkaconf_warn(&kafka->config);
 	start_watchers(kafka);
+	if (kind == KAFKA_CAREFUL)
+		return kafka;
+	kafkaconf_warn(&kafka->config);
 	create(kafka);
 	return kafka;
 }
@@ -418,6 +399,8 @@ void kafka_free(struct kafka *kafka)
 {
 	int rounds = 0;
 
+	if (kafka == NULL)
+		return;
 	if (kafka->producer != NULL) {
 		kafkaproducer_purge(kafka->producer, true);
 		while (!list_empty(&kafka->outstanding) && rounds++ < FREE_ROUNDS)
@@ -437,7 +420,7 @@ void kafka_free(struct kafka *kafka)
 static enum verdict refuse(struct kafka *kafka, rd_kafka_resp_err_t code, size_t bytes,
 			   struct kafka_answer *refusal)
 {
-	const struct kafkaanswer_size size = {bytes, kafka->producer->limits.message_max_bytes};
+	const struct kafkaanswer_size size = {bytes, kafka->limits.message_max_bytes};
 
 	*refusal = kafkaanswer_of_refusal(code, &size, &kafka->text);
 	if (refusal->fault == FAULT_PRODUCER) {
@@ -454,13 +437,17 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	rd_kafka_resp_err_t code;
 	struct sent *sent;
 
+	if (kafka->kind == KAFKA_CAREFUL && kafka->state == PRODUCER_ABSENT && kafka->ticks >= kafka->retry_at)
+		create(kafka);
 	if (kafka->state != PRODUCER_RUNNING) {
-		*refusal = (struct kafka_answer){.verdict = VERDICT_RETRY, .name = "", .text = kafka->reason.text};
+		*refusal = (struct kafka_answer){
+			.verdict = VERDICT_RETRY, .name = "", .text = kafka->link.reason.text};
 		return VERDICT_RETRY;
 	}
 	sent = MEM_NEW(struct sent);
 	*sent = (struct sent){.tag = tag, .bytes = bytes, .tick = kafka->ticks};
-	sent->outages = kafka->link == LINK_UP ? kafka->outages : UINT64_MAX;
+	sent->outages = kafka->link.state == LINK_UP ? kafka->link.outages : UINT64_MAX;
+	kafka->used_at = kafka->ticks;
 	code = kafkaproducer_send(kafka->producer, message, sent);
 	if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
 		mem_free(sent);
@@ -474,12 +461,12 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 
 bool kafka_up(const struct kafka *kafka)
 {
-	return kafka->state == PRODUCER_RUNNING && kafka->link == LINK_UP;
+	return kafka->state == PRODUCER_RUNNING && kafka->link.state == LINK_UP;
 }
 
 const char *kafka_reason(const struct kafka *kafka)
 {
-	return kafka->reason.text;
+	return kafka->link.reason.text;
 }
 
 size_t kafka_outstanding(const struct kafka *kafka)
@@ -489,8 +476,15 @@ size_t kafka_outstanding(const struct kafka *kafka)
 
 void kafka_purge(struct kafka *kafka, bool in_flight)
 {
-	if (kafka->producer != NULL)
+	if (kafka->kind == KAFKA_GAPLESS && !list_empty(&kafka->outstanding))
+		condemn(kafka, KAFKA_REPLACED_PURGED, "PURGED", "what it had was asked back");
+	if (kafka->producer != NULL && kafka->kind != KAFKA_GAPLESS)
 		kafkaproducer_purge(kafka->producer, in_flight);
+}
+
+uint64_t kafka_generation(const struct kafka *kafka)
+{
+	return kafka->generation;
 }
 
 uint64_t kafka_replacements(const struct kafka *kafka, enum kafka_replacement reason)

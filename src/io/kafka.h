@@ -24,11 +24,23 @@ struct kafka_answer {
 /* One answer for each accepted message. tag is that of kafka_publish. */
 typedef void kafka_answer_fn(void *tag, const struct kafka_answer *answer);
 
+enum kafka_kind {
+	/* Each message stands for itself: one that fails leaves a gap, and what follows it may be written. */
+	KAFKA_PLAIN,
+	/* A message that fails takes everything with it that is behind it in its partition, and the producer, which is
+	 * replaced: nothing is written behind a gap. Not true of the first messages to a partition, which no broker can
+	 * see missing: it holds once one of this generation was delivered there. */
+	KAFKA_GAPLESS,
+	/* A plain one for exceptions: made when a message is handed over, closed when there are none any more. */
+	KAFKA_CAREFUL
+};
+
 /* Starts a producer and begins to connect. config is copied. False settings are found by kafka_check before.
  * enable.idempotence=true, acks=all, partitioner=murmur2_random unless the properties say otherwise. */
-struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config, kafka_answer_fn *on_answer);
+struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config, enum kafka_kind kind,
+			kafka_answer_fn *on_answer);
 
-/* Purges what is left, answers it, frees all. Not inside an answer. */
+/* Purges what is left, answers it, frees all; NULL is nothing. Not inside an answer. */
 void kafka_free(struct kafka *kafka);
 
 /* Hands a message over; value bytes are borrowed until the answer, everything else for the call.
@@ -47,12 +59,19 @@ const char *kafka_reason(const struct kafka *kafka);
 size_t kafka_outstanding(const struct kafka *kafka);
 
 /* Answers (retry, FAULT_CLUSTER) all messages that the library still has in its queue; with in_flight also those it has sent
- * (unknown). The answers come later, as always. */
+ * (unknown). The answers come later, as always. Of a gapless producer all go, and it is replaced: a part would be a gap. */
 void kafka_purge(struct kafka *kafka, bool in_flight);
 
+/* Counts the producers. All messages without an answer are of the present one: it changes only when there are none. */
+uint64_t kafka_generation(const struct kafka *kafka);
+
 /* Producers replaced so far, by reason. */
-enum kafka_replacement { KAFKA_REPLACED_FATAL, KAFKA_REPLACED_STALLED };
-#define KAFKA_REPLACEMENTS (KAFKA_REPLACED_STALLED + 1)
+enum kafka_replacement {
+	KAFKA_REPLACED_FATAL,	/* the library gave it up */
+	KAFKA_REPLACED_STALLED, /* no report within the message time-out */
+	KAFKA_REPLACED_PURGED	/* a gapless one that was purged */
+};
+#define KAFKA_REPLACEMENTS (KAFKA_REPLACED_PURGED + 1)
 uint64_t kafka_replacements(const struct kafka *kafka, enum kafka_replacement reason);
 
 /* Judges the settings as the library does, without connecting. False, err and *property (the offending one's index in

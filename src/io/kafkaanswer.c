@@ -111,3 +111,13 @@ void kafkaanswer_mark_replaced(struct kafka_answer *answer)
 	answer->fault = FAULT_PRODUCER;
 	answer->replaced = true;
 }
+
+void kafkaanswer_mark_timed_out(struct kafka_answer *answer)
+{
+	answer->fault = FAULT_CLUSTER;
+	answer->timed_out = true;
+	answer->replaced = false;
+	answer->code = RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
+	answer->name = rd_kafka_err2name(RD_KAFKA_RESP_ERR__MSG_TIMED_OUT);
+	answer->text = rd_kafka_err2str(RD_KAFKA_RESP_ERR__MSG_TIMED_OUT);
+}

@@ -34,4 +34,7 @@ void kafkaanswer_doubt(struct kafka_answer *answer);
 /* Marks an answer as owed to the end of its producer, if it is. */
 void kafkaanswer_mark_replaced(struct kafka_answer *answer);
 
+/* Marks it as owed to the message's own time-out, as the library itself would report it. */
+void kafkaanswer_mark_timed_out(struct kafka_answer *answer);
+
 #endif

@@ -47,6 +47,7 @@ static const struct {
 	{"delivery.report.only.error", "cannot be used: outboxd needs the report of each message"},
 	{"log.queue", "cannot be used: outboxd logs the library's lines itself"},
 	{"statistics.interval.ms", "cannot be used: outboxd sets it, to see whether a broker is connected"},
+	{"enable.gapless.guarantee", "is set by max_in_flight_per_key"},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -183,6 +184,13 @@ rd_kafka_conf_t *kafkaconf_new(const struct config_kafka *config, const char *pa
 		return conf;
 	rd_kafka_conf_destroy(conf);
 	return NULL;
+}
+
+/* The library's time-out takes messages out of the middle: those before and behind it are sent all the same. It cannot be
+ * made long enough either: it goes on while the process is stopped, and then ends some messages and not the next. */
+bool kafkaconf_close_gaps(rd_kafka_conf_t *conf, struct err *err)
+{
+	return set(conf, "enable.gapless.guarantee", "true", err) && set(conf, "message.timeout.ms", "0", err);
 }
 
 struct config_kafka kafkaconf_copy(struct arena *arena, const struct config_kafka *config)

@@ -22,6 +22,10 @@ struct kafkaconf_limits {
 rd_kafka_conf_t *kafkaconf_new(const struct config_kafka *config, const char *password,
 			       struct kafkaconf_limits *limits, struct err *err, int *property) must_check;
 
+/* Turns it into a producer that leaves no gaps: a message that the brokers refuse is the end of the producer, and none times
+ * out by itself. So somebody else has to see to it that each is answered within limits->message_timeout_ms. */
+bool kafkaconf_close_gaps(rd_kafka_conf_t *conf, struct err *err) must_check;
+
 /* A copy whose parts live in the arena. */
 struct config_kafka kafkaconf_copy(struct arena *arena, const struct config_kafka *config);
 

@@ -2,13 +2,18 @@
 
 #include <stdint.h>
 
-static rd_kafka_t *new_client(const struct config_kafka *config, struct kafkaconf_limits *limits, struct err *err)
+static rd_kafka_t *new_client(const struct config_kafka *config, bool gapless, struct kafkaconf_limits *limits,
+			      struct err *err)
 {
 	rd_kafka_conf_t *conf = kafkaconf_new(config, NULL, limits, err, NULL);
 	rd_kafka_t *rk;
 
 	if (conf == NULL)
 		return NULL;
+	if (gapless && !kafkaconf_close_gaps(conf, err)) {
+		rd_kafka_conf_destroy(conf);
+		return NULL;
+	}
 	rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_STATS |
 					       RD_KAFKA_EVENT_LOG);
 	rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, err->text, sizeof(err->text));
@@ -17,11 +22,11 @@ static rd_kafka_t *new_client(const struct config_kafka *config, struct kafkacon
 	return rk;
 }
 
-struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, int fd, struct err *err)
+struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, bool gapless, int fd, struct err *err)
 {
 	static const uint64_t one = 1; /* an eventfd takes nothing shorter than 8 bytes */
 	struct kafkaconf_limits limits;
-	rd_kafka_t *rk = new_client(config, &limits, err);
+	rd_kafka_t *rk = new_client(config, gapless, &limits, err);
 	struct kafkaproducer *producer;
 
 	if (rk == NULL)

@@ -4,7 +4,7 @@
  * A row is in exactly one stage, and a stage is a list; a count is that list's length:
  *
  *   claim reply -> WAITING -> QUEUED -> IN_FLIGHT -> ANSWERED -> UNSETTLED -> SETTLING -> gone
- *                                \-> HELD           \-> TRIAL
+ *                                \-> HELD           \-> REFUSED \-> TRIAL
  */
 #ifndef OUTBOXD_RELAY_BATCH_H
 #define OUTBOXD_RELAY_BATCH_H
@@ -23,12 +23,13 @@ struct source;
 struct topic;
 
 enum row_stage {
-	STAGE_WAITING,	 /* an older row of its key, or its own older self, has no verdict yet */
+	STAGE_WAITING,	 /* for its turn in its key, or for the verdict on its own older self */
 	STAGE_QUEUED,	 /* to be published next */
 	STAGE_HELD,	 /* its topic is held while condemned rows are tried alone */
 	STAGE_TRIAL,	 /* its record was condemned with a whole batch: to be published alone */
 	STAGE_IN_FLIGHT, /* handed to Kafka */
 	STAGE_ANSWERED,	 /* Kafka has answered; the next pass draws the conclusion */
+	STAGE_REFUSED, /* the answer was bad; what becomes of it is decided when nothing of its key is in flight */
 	STAGE_UNSETTLED, /* its outcome waits to be written */
 	STAGE_SETTLING	 /* its outcome was sent to the database */
 };
@@ -60,6 +61,7 @@ struct row {
 	int index; /* in the batch's result */
 	struct slice id;
 	struct key *key;	     /* NULL: no key, or no key order */
+	uint64_t turn;		     /* which hand-over of its key it was; 0: it is not with Kafka */
 	struct topic *topic;	     /* NULL until it was composed */
 	struct row *elder, *younger; /* the same row from an earlier and a later claim, both in memory */
 	bool newest;		     /* stands in the hash of ids */
@@ -68,7 +70,8 @@ struct row {
 	size_t bytes;	      /* what it counts against max_in_flight_bytes */
 	uint64_t publication; /* the topic's count of publications at its own */
 	bool first_in_topic;  /* nothing of its topic was in flight when it was published */
-	bool trial;	      /* published alone, after it was condemned with others */
+	bool alone;	      /* nor until its answer: what Kafka says is about this row */
+	bool trial;	      /* condemned with others: published alone when its turn comes */
 	struct row_answer answer;
 	enum outcome outcome; /* valid from UNSETTLED on */
 	int64_t outcome_us;

@@ -133,13 +133,11 @@ static bool delivered_before(const struct row *row)
 
 static void place_in_key(struct source *source, struct row *row)
 {
-	struct row *first, *demoted;
+	struct row *demoted = keys_enter(&source->keys, row);
 
-	keys_enter(&source->keys, row, &first, &demoted);
 	if (demoted != NULL)
 		source_move_row(demoted, STAGE_WAITING);
-	if (first != NULL && !first->awaits_elder)
-		source_move_row(first, STAGE_QUEUED);
+	outcome_queue_next(row->key);
 }
 
 static void enter_row(struct source *source, struct row *row)

@@ -106,38 +106,116 @@ bool keys_claim_answered(struct keys *keys, uint64_t claim)
 /* A row that Kafka has, or had, keeps its place: what comes later stands behind it, also when it is older. */
 static bool movable(const struct row *row)
 {
-	return row->stage == STAGE_WAITING || row->stage == STAGE_QUEUED || row->stage == STAGE_HELD;
+	return !row->trial &&
+	       (row->stage == STAGE_WAITING || row->stage == STAGE_QUEUED || row->stage == STAGE_HELD);
 }
 
-void keys_enter(struct keys *keys, struct row *row, struct row **first, struct row **demoted)
+struct row *keys_enter(struct keys *keys, struct row *row)
 {
-	struct list *fifo = &row->key->fifo;
-	struct list_node *place = list_last(fifo);
-	struct row *old_first = list_empty(fifo) ? NULL : KEY_ROW(list_first(fifo));
+	struct key *key = row->key;
+	struct list_node *place = list_last(&key->fifo);
+	struct row *old_next = key->next;
 
 	while (place != NULL && movable(KEY_ROW(place)) &&
 	       order_compare(keys->order, batch_order_value(KEY_ROW(place)), batch_order_value(row)) > 0)
-		place = list_prev(fifo, place);
-	list_insert_after(fifo, place, &row->key_node);
-	*first = place == NULL ? row : NULL;
-	*demoted = place == NULL && old_first != NULL && old_first->stage != STAGE_WAITING ? old_first : NULL;
-}
-
-struct row *keys_leave(struct row *row)
-{
-	struct list *fifo = &row->key->fifo;
-	struct row *first;
-
-	list_remove(fifo, &row->key_node);
-	if (list_empty(fifo))
+		place = list_prev(&key->fifo, place);
+	list_insert_after(&key->fifo, place, &row->key_node);
+	if (place != NULL && KEY_ROW(place)->turn == 0)
 		return NULL;
-	first = KEY_ROW(list_first(fifo));
-	return first->stage == STAGE_WAITING ? first : NULL;
+	key->next = row;
+	return old_next != NULL && old_next->stage != STAGE_WAITING ? old_next : NULL;
 }
 
-bool keys_is_first(const struct row *row)
+void keys_leave(struct row *row)
 {
-	return list_first(&row->key->fifo) == &row->key_node;
+	struct key *key = row->key;
+
+	if (key->next == row)
+		key->next = keys_behind(row);
+	list_remove(&key->fifo, &row->key_node);
+	if (row->turn == 0)
+		return;
+	row->turn = 0;
+	key->refused -= row->stage == STAGE_REFUSED;
+	if (--key->with_kafka == 0)
+		key->turning = false;
+}
+
+static bool has_room(const struct key *key)
+{
+	if (key->with_kafka == 0)
+		return true;
+	return key->refused == 0 && !key->turning && key->with_kafka < (key->proven ? key->lane.window : 1);
+}
+
+struct row *keys_next(const struct key *key)
+{
+	struct row *next = key->next;
+
+	if (next == NULL || next->stage != STAGE_WAITING || next->awaits_elder || !has_room(key))
+		return NULL;
+	return next;
+}
+
+static bool same_lane(const struct lane *a, const struct lane *b)
+{
+	return a->kafka == b->kafka && a->generation == b->generation && a->topic == b->topic &&
+	       a->partition == b->partition && a->window == b->window;
+}
+
+bool keys_may_join(struct key *key, const struct lane *lane)
+{
+	if (key->with_kafka > 0 && !same_lane(&key->lane, lane))
+		key->turning = true;
+	return has_room(key);
+}
+
+void keys_hand_over(struct row *row, const struct lane *lane)
+{
+	struct key *key = row->key;
+
+	if (!same_lane(&key->lane, lane)) {
+		key->lane = *lane;
+		key->proven = false;
+	}
+	row->turn = ++key->turns;
+	key->with_kafka++;
+	key->next = keys_behind(row);
+}
+
+void keys_note_delivered(struct row *row)
+{
+	struct key *key = row->key;
+
+	key->proven = true;
+	if (key->delivered < row->turn)
+		key->delivered = row->turn;
+}
+
+void keys_note_refused(struct row *row)
+{
+	row->key->refused++;
+}
+
+bool keys_refused(const struct key *key)
+{
+	return key->refused > 0 && key->refused == key->with_kafka;
+}
+
+void keys_take_back(struct key *key)
+{
+	struct row *row;
+
+	key->next = keys_first(key);
+	for (row = key->next; row != NULL && row->turn != 0; row = keys_behind(row))
+		row->turn = 0;
+	key->with_kafka = key->refused = 0;
+	key->turning = false;
+}
+
+struct row *keys_first(const struct key *key)
+{
+	return list_empty(&key->fifo) ? NULL : KEY_ROW(list_first(&key->fifo));
 }
 
 struct row *keys_behind(const struct row *row)

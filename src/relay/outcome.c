@@ -35,13 +35,13 @@ static void record(struct row *row, enum outcome outcome, int64_t delay_us, cons
 
 /* Rows behind one that was not delivered must not overtake it: they are given back in the same settle, and the key stays
  * broken until the database has answered. */
-static void break_key(struct row *row)
+void outcome_release_behind(struct row *row)
 {
 	struct row *behind;
 
 	keys_break(&row->batch->source->keys, row->key);
 	while ((behind = keys_behind(row)) != NULL) {
-		/* keys_enter puts nothing before a row that Kafka has. */
+		/* Nothing stands before a row that Kafka has, and no bad answer counts before all have come. */
 		assert(behind->stage != STAGE_IN_FLIGHT && behind->stage != STAGE_ANSWERED);
 		keys_leave(behind);
 		record(behind, OUTCOME_RELEASED, 0, NULL);
@@ -61,23 +61,32 @@ static void resolve_younger(struct row *younger, enum outcome outcome)
 		record(younger, OUTCOME_SENT, 0, NULL);
 	} else if (younger->awaits_elder) {
 		younger->awaits_elder = false;
-		if (younger->key == NULL || keys_is_first(younger))
+		if (younger->key == NULL)
 			source_move_row(younger, STAGE_QUEUED);
+		else
+			outcome_queue_next(younger->key);
 	}
+}
+
+void outcome_queue_next(struct key *key)
+{
+	struct row *next = keys_next(key);
+
+	if (next != NULL)
+		source_move_row(next, next->trial ? STAGE_TRIAL : STAGE_QUEUED);
 }
 
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error)
 {
-	struct row *first;
-
-	if (row->key != NULL && outcome != OUTCOME_SENT)
-		break_key(row);
-	first = row->key == NULL ? NULL : keys_leave(row);
+	if (row->key != NULL) {
+		if (outcome != OUTCOME_SENT)
+			outcome_release_behind(row);
+		keys_leave(row);
+	}
 	record(row, outcome, delay_us, error);
 	resolve_younger(row->younger, outcome);
-	/* The younger self may have been that first row, and have its outcome already. */
-	if (first != NULL && first->stage == STAGE_WAITING && !first->awaits_elder)
-		source_move_row(first, STAGE_QUEUED);
+	if (row->key != NULL)
+		outcome_queue_next(row->key);
 }
 
 void outcome_release_stage(struct source *source, enum row_stage stage)
@@ -125,7 +134,7 @@ static void remove_row(struct row *row)
 void outcome_forget(struct row *row)
 {
 	if (row->key != NULL) {
-		break_key(row);
+		outcome_release_behind(row);
 		keys_leave(row);
 	}
 	topics_end_trial(row);

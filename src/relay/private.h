@@ -3,7 +3,7 @@
  *   source.c   states, the pass, what is asked from outside
  *   jobs.c     starts jobs, and draws the conclusions of the small ones (inspect, expire, sweep, count)
  *   claim.c    claims: parameters, where to start, rows entering memory
- *   publish.c  rows to Kafka, Kafka's answers;  topics.c  who waits for which topic
+ *   publish.c  rows to Kafka;  answer.c  Kafka's answers;  topics.c  who waits for which topic
  *   outcome.c  a row's outcome, the settle that writes it, rows leaving memory
  *   keys.c     the order of rows of a key;  batch.c  rows and what they borrow
  *
@@ -15,7 +15,8 @@
  *  5. A row changes in the table only by a statement that names the state and the lease it expects.
  *  6. Nothing here blocks, sleeps or reads a clock.
  *  7. No callback runs inside the call that started it: callbacks only record, the next pass decides.
- *  8. With key order, at most one row of a key is in flight, and no older row of it is open anywhere else.
+ *  8. With key order, all rows of a key that are in flight go to one partition through one producer, which delivers them
+ *     in their order and nothing behind one that it does not (keys.h), and no older row of it is open anywhere else.
  *  9. A row is handed to Kafka only while its lease outlasts the longest possible delivery. */
 #ifndef OUTBOXD_RELAY_PRIVATE_H
 #define OUTBOXD_RELAY_PRIVATE_H
@@ -58,6 +59,11 @@
 /* A broker that comes back sooner gets what the library has queued, in order and without duplicates. */
 #define OUTAGE_GRACE_US (5 * SECOND)
 
+/* So long after a fault rows of a topic go through the careful producer, one of a key at a time: what is refused there costs
+ * nobody else anything, while it would be the end of the other one. */
+#define CAREFUL_US (180 * SECOND)
+#define CAREFUL_RETRY_US (1 * SECOND) /* a row is given back for so long while that one takes nothing */
+
 /* A statement under way, and its answer as the callback recorded it. */
 struct job {
 	struct source *source;
@@ -76,7 +82,9 @@ struct job {
 
 struct topic {
 	UT_hash_handle hh;
+	uint64_t number; /* no other topic ever had it */
 	struct breaker breaker;
+	int64_t careful_until_us; /* it had a fault lately */
 	size_t in_flight;
 	size_t rows;	       /* that point here */
 	uint64_t publications; /* so far */
@@ -156,8 +164,10 @@ struct source {
 	size_t forgotten;   /* rows that left memory without an outcome */
 	struct row *ids;    /* newest row of each id */
 	struct keys keys;
+	size_t window; /* rows of a key that may be with Kafka at once */
 	struct topic *topics;
 	size_t topics_limit; /* beyond it the idle ones are forgotten */
+	uint64_t topics_made;
 	struct breaker cluster;
 	struct backoff_random random;
 
@@ -197,9 +207,13 @@ void claim_name_owner(struct source *source);
 
 /* outcome.c */
 const char *outcome_name(enum outcome outcome);
-/* Gives the row its outcome: it leaves its key's FIFO and waits to be settled. Its successor is queued when it was
- * sent; else all rows behind it are released with it and the key is broken. error is copied (NULL: keep). */
+/* Gives the row its outcome: it leaves its key's FIFO and waits to be settled. The key's next row is queued if it may go;
+ * when the row was not sent, all rows behind it are released with it and the key is broken. error is copied (NULL: keep). */
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error);
+/* Releases the rows behind this one in its key, which is then broken. */
+void outcome_release_behind(struct row *row);
+/* Lets the key's next row go if its turn has come: to Kafka, or to its trial. */
+void outcome_queue_next(struct key *key);
 /* The row leaves memory without an outcome: its lease has to end. Rows behind it are released. */
 void outcome_forget(struct row *row);
 /* Releases with the attempt given back: all rows of a stage. */
@@ -207,8 +221,14 @@ void outcome_release_stage(struct source *source, enum row_stage stage);
 bool outcome_start_settle(struct source *source) must_check;
 void outcome_settle_answered(struct source *source, struct job *job);
 
+/* answer.c */
+void answer_handle_all(struct source *source);
+/* Kafka's client did not take the row, for this reason. */
+void answer_refused(struct row *row, const struct kafka_answer *refusal);
+/* The row is failed, at once. */
+void answer_fail_row(struct row *row, const char *name, const char *text);
+
 /* publish.c */
-void publish_handle_answers(struct source *source);
 /* Hands rows over while Kafka accepts; false when it stopped for its budget and wants to go on at once. */
 bool publish_rows(struct source *source);
 /* Nothing can be published: gives back what was not handed over. */

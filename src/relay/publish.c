@@ -1,53 +1,12 @@
-/* Rows to Kafka, and Kafka's answers. */
+/* Rows to Kafka. */
 #include "relay/private.h"
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "core/rowstate.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #define PUBLISH_BUDGET 1000 /* rows a pass: other sources and the sockets want their turn */
-
-/* ---- what went wrong, for people ---- */
-
-static void count_error(struct source *source, enum metric metric, const char *name)
-{
-	metrics_series(source->env.metrics, metric, source->config->name, name)->value++;
-}
 
 static void count_backpressure(struct source *source, const char *reason)
 {
 	metrics_series(source->env.metrics, METRIC_BACKPRESSURE, source->config->name, reason)->value++;
 }
-
-static void log_row(const struct row *row, enum log_level level, const char *event, const char *error,
-		    const char *text, bool charged)
-{
-	const char *source = row->batch->source->config->name;
-	char class[200], attempts[40];
-
-	snprintf(class, sizeof(class), "%s %s", source, error);
-	snprintf(attempts, sizeof(attempts), "%" PRId32 " of %" PRId32, row->attempts, row->max_attempts);
-	LOG_LIMITED(level, event, class, log_str("source", source), log_bytes("id", row->id.bytes, row->id.len),
-		    log_str("topic", row->topic == NULL ? NULL : row->topic->name), log_str("error", error),
-		    log_str("text", text), log_str("attempt", charged ? attempts : NULL));
-}
-
-static void fail_row(struct row *row, const char *name, const char *text)
-{
-	struct buf error = {0};
-
-	buf_print(&error, "%s%s%s", name, text[0] == '\0' ? "" : ": ", text);
-	count_error(row->batch->source, METRIC_FAILED, name);
-	log_row(row, LOG_ERROR, "row_failed", name, text, true);
-	outcome_set(row, OUTCOME_FAILED, 0, buf_text(&error));
-	buf_free(&error);
-}
-
-/* ---- handing over ---- */
 
 static bool lease_lasts(const struct row *row)
 {
@@ -69,54 +28,79 @@ static bool compose(struct row *row, struct message *message)
 		topics_enter(row, message->topic);
 		return true;
 	}
-	fail_row(row, "INVALID_RECORD", err.text);
+	answer_fail_row(row, "INVALID_RECORD", err.text);
 	return false;
 }
 
-static void refuse(struct row *row, const struct kafka_answer *refusal)
+/* The topic's rows were refused lately, or may well be: see CAREFUL_US. */
+static bool goes_carefully(const struct row *row)
 {
-	/* Nothing may be left of the answer that condemned it, if it was. */
-	mem_free(row->answer.text);
-	row->answer = (struct row_answer){
-		.verdict = refusal->verdict,
-		.fault = refusal->fault,
-		.name = refusal->name,
-		.text = mem_copy_string(refusal->text),
-	};
+	const struct source *source = row->batch->source;
+	const struct topic *topic = row->topic;
+
+	return source->env.careful != NULL &&
+	       (row->trial || source->now_us < topic->careful_until_us || topic->breaker.state != BREAKER_CLOSED);
 }
 
-static void conclude(struct row *row, bool refused);
+static struct lane lane_of(const struct row *row, const struct message *message)
+{
+	const struct source *source = row->batch->source;
+	bool careful = goes_carefully(row);
+	struct lane lane = {.kafka = careful ? source->env.careful : source->env.kafka,
+			    .topic = row->topic->number,
+			    .partition = message->partition,
+			    /* Some partitioners spread empty keys like none. */
+			    .window = careful || message->key.len == 0 ? 1 : source->window};
+
+	lane.generation = kafka_generation(lane.kafka);
+	return lane;
+}
+
+static void handed_over(struct row *row, const struct lane *lane)
+{
+	struct topic *topic = row->topic;
+
+	row->first_in_topic = topic->in_flight == 0;
+	row->publication = ++topic->publications;
+	topic->in_flight++;
+	source_move_row(row, STAGE_IN_FLIGHT);
+	if (row->key == NULL)
+		return;
+	keys_hand_over(row, lane);
+	outcome_queue_next(row->key);
+}
 
 /* False: Kafka takes nothing more in this pass. */
-static bool hand_over(struct row *row, const struct message *message)
+static bool hand_over(struct row *row, const struct message *message, const struct lane *lane)
 {
 	struct source *source = row->batch->source;
-	struct topic *topic = row->topic;
+	bool careful = lane->kafka != source->env.kafka;
 	struct kafka_answer refusal = {0};
-	enum verdict verdict = kafka_publish(source->env.kafka, message, row, &refusal);
+	enum verdict verdict =
+		kafka_publish(careful ? source->env.careful : source->env.kafka, message, row, &refusal);
 
 	if (verdict == VERDICT_OK) {
-		row->first_in_topic = topic->in_flight == 0;
-		row->publication = ++topic->publications;
-		topic->in_flight++;
-		source_move_row(row, STAGE_IN_FLIGHT);
+		handed_over(row, lane);
 		return true;
 	}
-	breaker_probe_lost(&topic->breaker);
+	breaker_probe_lost(&row->topic->breaker);
 	breaker_probe_lost(&source->cluster);
-	if (verdict == VERDICT_RETRY && refusal.fault == FAULT_NONE) {
-		count_backpressure(source, "queue_full");
-		return false;
+	if (verdict != VERDICT_RETRY || refusal.fault != FAULT_NONE) {
+		answer_refused(row, &refusal);
+		return true;
 	}
-	refuse(row, &refusal);
-	conclude(row, true);
-	return true;
+	count_backpressure(source, "queue_full");
+	/* What waits for that one must not keep the others. */
+	if (careful)
+		outcome_set(row, OUTCOME_RELEASED, CAREFUL_RETRY_US, NULL);
+	return careful;
 }
 
 static bool publish_row(struct row *row)
 {
 	struct source *source = row->batch->source;
 	struct message message;
+	struct lane lane;
 
 	if (!lease_lasts(row)) {
 		count_backpressure(source, "lease_short");
@@ -125,6 +109,11 @@ static bool publish_row(struct row *row)
 	}
 	if (!compose(row, &message))
 		return true;
+	lane = lane_of(row, &message);
+	if (row->key != NULL && !keys_may_join(row->key, &lane)) {
+		source_move_row(row, STAGE_WAITING);
+		return true;
+	}
 	if (row->topic->trials > 0 && !row->trial) {
 		source_move_row(row, STAGE_HELD);
 		return true;
@@ -140,7 +129,7 @@ static bool publish_row(struct row *row)
 		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
 		return true;
 	}
-	return hand_over(row, &message);
+	return hand_over(row, &message, &lane);
 }
 
 /* A condemned row goes when nothing else of its topic is in flight, and nothing of it follows before its answer. */
@@ -202,162 +191,4 @@ void publish_release_short(struct source *source)
 			count_backpressure(source, "lease_short");
 			outcome_set(row, OUTCOME_RELEASED, 0, NULL);
 		}
-}
-
-/* ---- Kafka's answers ---- */
-
-void source_on_kafka_answer(void *tag, const struct kafka_answer *answer)
-{
-	struct row *row = tag;
-
-	mem_free(row->answer.text);
-	row->answer = (struct row_answer){
-		.verdict = answer->verdict,
-		.fault = answer->fault,
-		.possibly_written = answer->possibly_written,
-		.timed_out = answer->timed_out,
-		.replaced = answer->replaced,
-		.name = answer->name,
-		.text = answer->verdict == VERDICT_OK ? NULL : mem_copy_string(answer->text),
-	};
-	source_move_row(row, STAGE_ANSWERED);
-}
-
-static void delivered(struct row *row)
-{
-	struct source *source = row->batch->source;
-	int64_t age_us;
-
-	row->topic->delivered->value++;
-	if (batch_age_us(row, &age_us))
-		metrics_observe(source->stats.commit_to_ack,
-				(double)(age_us + source->now_us - row->batch->claimed_us) / 1e6);
-	breaker_success(&row->topic->breaker);
-	if (breaker_success(&source->cluster))
-		LOG(LOG_INFO, "cluster_recovered", log_str("source", source->config->name));
-	outcome_set(row, OUTCOME_SENT, 0, NULL);
-}
-
-/* Was nothing else of its topic with Kafka from the row's publication to its answer? */
-static bool was_alone(const struct row *row)
-{
-	return row->first_in_topic && row->topic->publications == row->publication;
-}
-
-static void row_fault(struct row *row, bool refused)
-{
-	if (refused || row->trial || was_alone(row)) {
-		fail_row(row, row->answer.name, row->answer.text);
-		return;
-	}
-	/* The error came for a whole batch of records and proves nothing about this one. */
-	row->trial = true;
-	row->topic->trials++;
-	source_move_row(row, STAGE_TRIAL);
-}
-
-static void topic_fault(struct row *row)
-{
-	struct source *source = row->batch->source;
-	struct topic *topic = row->topic;
-	struct buf error = {0};
-
-	buf_print(&error, "%s: %s", row->answer.name, row->answer.text);
-	mem_free(topic->error);
-	topic->error = buf_take(&error);
-	if (breaker_failure(&topic->breaker, source->now_us, &source->random))
-		topic->deferred = 0;
-	count_error(source, METRIC_RETRIES, row->answer.name);
-	log_row(row, LOG_ERROR, "topic_refused", row->answer.name, row->answer.text, false);
-	outcome_set(row, OUTCOME_RELEASED, topics_pause(source, topic), topic->error);
-}
-
-static void cluster_fault(struct row *row)
-{
-	struct source *source = row->batch->source;
-
-	count_error(source, METRIC_RETRIES, row->answer.name);
-	log_row(row, LOG_WARN, "row_released", row->answer.name, row->answer.text, false);
-	if (row->answer.fault == FAULT_CLUSTER)
-		breaker_failure(&source->cluster, source->now_us, &source->random);
-	outcome_set(row, OUTCOME_RELEASED, 0, NULL);
-}
-
-static void passing_fault(struct row *row)
-{
-	struct source *source = row->batch->source;
-	const struct config_retry *retry = &source->config->retry;
-	enum row_state next = ROW_FAILED;
-	struct buf error = {0};
-	int64_t delay;
-
-	if (!row_next(ROW_IN_FLIGHT, ROW_RETRY, row->attempts, row->max_attempts, &next) || next == ROW_FAILED) {
-		fail_row(row, row->answer.name, row->answer.text);
-		return;
-	}
-	delay = backoff_delay(retry->initial_us, retry->multiplier, retry->max_us, retry->jitter, row->attempts,
-			      &source->random);
-	buf_print(&error, "%s: %s", row->answer.name, row->answer.text);
-	count_error(source, METRIC_RETRIES, row->answer.name);
-	log_row(row, LOG_WARN, "row_retry", row->answer.name, row->answer.text, true);
-	outcome_set(row, OUTCOME_RETRY, delay, buf_text(&error));
-	buf_free(&error);
-}
-
-static void count_possible_duplicate(const struct row *row)
-{
-	struct source_stats *stats = &row->batch->source->stats;
-
-	if (!row->answer.possibly_written)
-		return;
-	if (row->answer.replaced)
-		stats->duplicate_replaced->value++;
-	else
-		stats->duplicate_timed_out->value++;
-}
-
-static void conclude(struct row *row, bool refused)
-{
-	struct source *source = row->batch->source;
-
-	if (row->answer.verdict == VERDICT_OK) {
-		delivered(row);
-		return;
-	}
-	count_possible_duplicate(row);
-	/* If it was a probe, what it asked about is not decided by somebody else's fault. */
-	if (row->answer.fault != FAULT_TOPIC)
-		breaker_probe_lost(&row->topic->breaker);
-	if (row->answer.fault != FAULT_CLUSTER)
-		breaker_probe_lost(&source->cluster);
-	/* After a missed drain deadline, what may have been written is left to its lease. */
-	if (source->abandoned && row->answer.possibly_written) {
-		outcome_forget(row);
-		return;
-	}
-	switch (row->answer.fault) {
-	case FAULT_ROW:
-		row_fault(row, refused);
-		break;
-	case FAULT_TOPIC:
-		topic_fault(row);
-		break;
-	case FAULT_CLUSTER:
-	case FAULT_PRODUCER:
-		cluster_fault(row);
-		break;
-	case FAULT_NONE:
-		passing_fault(row);
-		break;
-	}
-}
-
-void publish_handle_answers(struct source *source)
-{
-	struct row *row;
-
-	while ((row = STAGE_FIRST(source, STAGE_ANSWERED)) != NULL) {
-		row->topic->in_flight--;
-		conclude(row, false);
-	}
 }

@@ -31,7 +31,9 @@ struct database {
 };
 struct broker {
 	const struct config_kafka *config;
+	bool gapless;
 	struct kafka *kafka;
+	struct kafka *careful; /* beside a gapless one; else NULL */
 };
 
 struct relay {
@@ -98,17 +100,22 @@ static struct database *share_database(struct relay *relay, const struct config_
 	return database;
 }
 
-static struct broker *share_broker(struct relay *relay, const struct config_kafka *config)
+static struct broker *share_broker(struct relay *relay, const struct config_source *config)
 {
+	bool gapless = source_wants_gapless(config);
 	struct broker *broker;
 	size_t i;
 
 	for (i = 0; i < relay->n_brokers; i++)
-		if (same_broker(relay->brokers[i].config, config))
+		if (relay->brokers[i].gapless == gapless && same_broker(relay->brokers[i].config, &config->kafka))
 			return &relay->brokers[i];
 	broker = &relay->brokers[relay->n_brokers++];
-	broker->config = config;
-	broker->kafka = kafka_new(relay->loop, config, source_on_kafka_answer);
+	broker->config = &config->kafka;
+	broker->gapless = gapless;
+	broker->kafka = kafka_new(relay->loop, broker->config, gapless ? KAFKA_GAPLESS : KAFKA_PLAIN,
+				  source_on_kafka_answer);
+	if (gapless)
+		broker->careful = kafka_new(relay->loop, broker->config, KAFKA_CAREFUL, source_on_kafka_answer);
 	return broker;
 }
 
@@ -122,6 +129,7 @@ static void on_wake(void *context)
 static void add_source(struct relay *relay, const struct config_source *config)
 {
 	struct database *database = share_database(relay, &config->postgres);
+	const struct broker *broker = share_broker(relay, config);
 	char host[200] = "localhost", owner[260];
 	struct source_env env = {.pool = database->pool, .metrics = relay->metrics, .owner = owner};
 	struct source *source;
@@ -131,7 +139,8 @@ static void add_source(struct relay *relay, const struct config_source *config)
 	/* Without random bytes the pid alone has to tell instances apart. */
 	if (getrandom(&env.seed, sizeof(env.seed), 0) != sizeof(env.seed))
 		env.seed = (uint64_t)getpid() ^ (uint64_t)process_boottime_us();
-	env.kafka = share_broker(relay, &config->kafka)->kafka;
+	env.kafka = broker->kafka;
+	env.careful = broker->careful;
 	source = source_new(config, &env);
 	relay->sources[relay->n_sources++] = source;
 	if (config->notify == NULL)
@@ -222,11 +231,11 @@ static void set_gauge(struct relay *relay, enum metric metric, const char *first
 
 static void refresh_source(struct relay *relay, struct source *source)
 {
-	static const char *const reasons[KAFKA_REPLACEMENTS] = {"fatal", "stalled"};
+	static const char *const reasons[KAFKA_REPLACEMENTS] = {"fatal", "stalled", "purged"};
 	const struct config_source *config = source_config(source);
 	struct listener *listener =
 		config->notify == NULL ? NULL : share_database(relay, &config->postgres)->listener;
-	const struct kafka *kafka = share_broker(relay, &config->kafka)->kafka;
+	const struct broker *broker = share_broker(relay, config);
 	int64_t counted_us = source_counted_us(source);
 	int i;
 
@@ -237,7 +246,8 @@ static void refresh_source(struct relay *relay, struct source *source)
 	set_gauge(relay, METRIC_NOTIFY_ACTIVE, config->name, NULL, listener != NULL && listener_active(listener));
 	for (i = 0; i < KAFKA_REPLACEMENTS; i++)
 		set_gauge(relay, METRIC_PRODUCER_REPLACEMENTS, config->name, reasons[i],
-			  (double)kafka_replacements(kafka, i));
+			  (double)(kafka_replacements(broker->kafka, i) +
+				   (broker->careful == NULL ? 0 : kafka_replacements(broker->careful, i))));
 }
 
 static void refresh_metrics(void *context)
@@ -329,8 +339,11 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
 	relay->late = true;
 	for (i = 0; i < relay->n_sources; i++)
 		source_abandon(relay->sources[i]);
-	for (i = 0; i < relay->n_brokers; i++)
+	for (i = 0; i < relay->n_brokers; i++) {
 		kafka_purge(relay->brokers[i].kafka, true);
+		if (relay->brokers[i].careful != NULL)
+			kafka_purge(relay->brokers[i].careful, true);
+	}
 	ev_timer_stop(loop, watcher);
 	ev_set_cb(watcher, on_late);
 	ev_timer_set(watcher, AFTER_DEADLINE_SECONDS, 0.);
@@ -426,8 +439,10 @@ static void free_relay(struct relay *relay)
 	for (i = 0; i < relay->n_databases; i++)
 		listener_free(relay->databases[i].listener);
 	/* Their last answers still find the rows. */
-	for (i = 0; i < relay->n_brokers; i++)
+	for (i = 0; i < relay->n_brokers; i++) {
 		kafka_free(relay->brokers[i].kafka);
+		kafka_free(relay->brokers[i].careful);
+	}
 	for (i = 0; i < relay->n_databases; i++)
 		dbpool_free(relay->databases[i].pool);
 	for (i = 0; i < relay->n_sources; i++)

@@ -61,6 +61,11 @@ static void init_stats(struct source *source)
 		stats->transaction[i] = metrics_histogram(metrics, METRIC_TRANSACTION, name, job_names[i]);
 }
 
+bool source_wants_gapless(const struct config_source *config)
+{
+	return config->ordering == ORDERING_KEY && config->max_in_flight_per_key > 1;
+}
+
 static void init_jobs(struct source *source)
 {
 	int i;
@@ -96,6 +101,7 @@ struct source *source_new(const struct config_source *config, const struct sourc
 	for (i = 0; i < ROW_STAGES; i++)
 		list_init(&source->stages[i]);
 	keys_init(&source->keys, share > 0 ? share : 1);
+	source->window = source_wants_gapless(config) ? (size_t)config->max_in_flight_per_key : 1;
 	backoff_seed(&source->random, env->seed);
 	source->settle = settle_new();
 	source->settle_limit = SETTLE_ALL;
@@ -186,6 +192,8 @@ static void look_at_kafka(struct source *source)
 		return;
 	source->purged = true;
 	kafka_purge(source->env.kafka, false);
+	if (source->env.careful != NULL)
+		kafka_purge(source->env.careful, false);
 }
 
 /* Rows wait for their key, for Kafka's queue, for a topic's trials: that must not eat their leases. */
@@ -212,6 +220,7 @@ static void check_invariants(const struct source *source)
 		sum += source->stages[i].length;
 	assert(sum == source->rows);
 	assert(list_empty(&source->stages[STAGE_ANSWERED]));
+	assert(list_empty(&source->stages[STAGE_REFUSED]) || !list_empty(&source->stages[STAGE_IN_FLIGHT]));
 }
 
 static void stop_when_done(struct source *source)
@@ -253,7 +262,7 @@ int64_t source_step(struct source *source, int64_t now_us)
 	look_at_database(source);
 	look_at_kafka(source);
 	look_at_leases(source);
-	publish_handle_answers(source);
+	answer_handle_all(source);
 	jobs_handle_answers(source);
 	if (source->rows == 0)
 		source->suspect_held = false;
@@ -356,7 +365,7 @@ void source_update_metrics(struct source *source)
 	set_gauge(source, METRIC_KAFKA_UP, kafka_up(source->env.kafka));
 	set_gauge(source, METRIC_QUEUED,
 		  (double)(stages[STAGE_WAITING].length + stages[STAGE_QUEUED].length + stages[STAGE_HELD].length +
-			   stages[STAGE_TRIAL].length));
+			   stages[STAGE_TRIAL].length + stages[STAGE_REFUSED].length));
 	set_gauge(source, METRIC_IN_FLIGHT, (double)stages[STAGE_IN_FLIGHT].length);
 	set_gauge(source, METRIC_UNSETTLED,
 		  (double)(stages[STAGE_UNSETTLED].length + stages[STAGE_SETTLING].length));

@@ -28,11 +28,15 @@ const char *source_state_name(enum source_state state);
 /* What a source needs from outside. Everything is borrowed and must outlive it. */
 struct source_env {
 	struct dbpool *pool;
-	struct kafka *kafka;
+	struct kafka *kafka;   /* gapless if source_wants_gapless, else plain */
+	struct kafka *careful; /* beside a gapless one: for rows of a topic that has had a fault; else NULL */
 	struct metrics *metrics;
 	uint64_t seed;	   /* for jitter and the owner's name: different for each start of each process */
 	const char *owner; /* this process's name: host and pid; the source makes it unique */
 };
+
+/* Whether many rows of a key may be with Kafka at once: then they need a producer that leaves no gaps. */
+bool source_wants_gapless(const struct config_source *config);
 
 /* config is borrowed and must outlive the source. Never fails: what is wrong is found by its first step. */
 struct source *source_new(const struct config_source *config, const struct source_env *env);

@@ -63,6 +63,7 @@ static struct topic *find_topic(struct source *source, const char *name)
 		forget_idle_topics(source);
 	topic = mem_new(1, sizeof(*topic) + len + 1);
 	memcpy(topic->name, name, len);
+	topic->number = ++source->topics_made;
 	topic->delivered = metrics_series(source->env.metrics, METRIC_DELIVERED, source->config->name, name);
 	HASH_ADD_KEYPTR(hh, source->topics, topic->name, len, topic);
 	return topic;

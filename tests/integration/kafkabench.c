@@ -42,7 +42,7 @@ void bench_property(struct bench *bench, const char *name, const char *value)
 
 void bench_start_unconnected(struct bench *bench)
 {
-	bench->kafka = kafka_new(bench->loop, &bench->config, on_answer);
+	bench->kafka = kafka_new(bench->loop, &bench->config, bench->kind, on_answer);
 }
 
 void bench_start(struct bench *bench)

@@ -21,6 +21,7 @@ struct bench {
 	rd_kafka_t *host; /* what the mock cluster needs to live */
 	rd_kafka_mock_cluster_t *cluster;
 	struct config_kafka config;
+	enum kafka_kind kind; /* KAFKA_PLAIN unless set before bench_start */
 	struct config_property properties[8];
 	struct kafka *kafka;
 	rd_kafka_t *consumers[4]; /* of bench_consume */

@@ -503,6 +503,154 @@ START_TEST(test_F051_no_right_to_write_idempotently)
 }
 END_TEST
 
+/* ---- no gaps ---- */
+
+/* How many letters, from the first on, were delivered; none behind the first that was not. */
+static size_t check_no_gap(const struct letter *letters, size_t n)
+{
+	size_t i = 0, delivered;
+
+	while (i < n && letters[i].answer.verdict == VERDICT_OK)
+		i++;
+	delivered = i;
+	for (; i < n; i++)
+		ck_assert_msg(letters[i].answer.verdict != VERDICT_OK, "letter %zu was delivered, %zu was not", i,
+			      delivered);
+	return delivered;
+}
+
+/* A gapless producer that has delivered one message: only then do the brokers know it. */
+static void start_gapless(struct bench *bench)
+{
+	struct letter first;
+
+	bench->kind = KAFKA_GAPLESS;
+	bench_property(bench, "batch.num.messages", "10");
+	rd_kafka_mock_topic_create(bench->cluster, "topic", 1, 1);
+	bench_start(bench);
+	bench_send_all(bench, &first, 1, "topic");
+	bench_settle(bench, SOON);
+	bench_check_all(&first, 1, VERDICT_OK, FAULT_NONE, false);
+}
+
+START_TEST(test_F033_nothing_is_delivered_behind_a_refused_message)
+{
+	struct letter *letters = MEM_NEW_ARRAY(200, struct letter);
+	uint64_t generation;
+	struct bench bench;
+	size_t delivered;
+
+	bench_open(&bench);
+	start_gapless(&bench);
+	generation = kafka_generation(bench.kafka);
+	rd_kafka_mock_push_request_errors(bench.cluster, API_PRODUCE, 3, RD_KAFKA_RESP_ERR_NO_ERROR,
+					  RD_KAFKA_RESP_ERR_NO_ERROR, RD_KAFKA_RESP_ERR_INVALID_RECORD);
+	bench_send_all(&bench, letters, 200, "topic");
+	ck_assert_uint_eq(kafka_generation(bench.kafka), generation);
+	bench_settle(&bench, SOON);
+	bench_check_answered_once(letters, 200);
+	delivered = check_no_gap(letters, 200);
+	ck_assert_uint_gt(delivered, 0);
+	ck_assert_uint_lt(delivered, 200);
+	/* The batch has its own error; the rest falls with the producer. */
+	bench_check_answer(&letters[delivered], VERDICT_REJECT, FAULT_ROW, false);
+	ck_assert_int_eq(letters[199].answer.fault, FAULT_PRODUCER);
+	ck_assert(letters[199].answer.replaced);
+	ck_assert_int_eq(kafka_replacements(bench.kafka, KAFKA_REPLACED_FATAL), 1);
+	bench_wait_up(&bench, true, SOON);
+	ck_assert_uint_eq(kafka_generation(bench.kafka), generation + 1);
+	mem_free(letters);
+	bench_close(&bench);
+}
+END_TEST
+
+/* The library's own time-out would take out the first and send the last. */
+START_TEST(test_F042_a_gapless_producer_has_one_deadline_for_all)
+{
+	struct letter first[10], last[10];
+	struct bench bench;
+
+	bench_open(&bench);
+	bench.config.message_timeout_us = 3000000;
+	start_gapless(&bench);
+	rd_kafka_mock_broker_set_down(bench.cluster, 1);
+	bench_send_all(&bench, first, 10, "topic");
+	bench_run(&bench, 2);
+	bench_send_all(&bench, last, 10, "topic");
+	bench_settle(&bench, SOON);
+	ck_assert_int_eq(kafka_replacements(bench.kafka, KAFKA_REPLACED_STALLED), 1);
+	bench_check_answered_once(first, 10);
+	ck_assert_int_eq(first[0].answer.fault, FAULT_CLUSTER);
+	ck_assert(first[0].answer.timed_out && !first[0].answer.replaced);
+	bench_check_answered_once(last, 10);
+	ck_assert_int_eq(last[9].answer.fault, FAULT_PRODUCER);
+	ck_assert(last[9].answer.replaced && !last[9].answer.timed_out);
+	rd_kafka_mock_broker_set_up(bench.cluster, 1);
+	bench_wait_up(&bench, true, SOON);
+	bench_send_all(&bench, last, 10, "topic");
+	bench_settle(&bench, SOON);
+	bench_check_all(last, 10, VERDICT_OK, FAULT_NONE, false);
+	ck_assert_int_eq(bench_count(&bench, "topic", 1), 11);
+	bench_close(&bench);
+}
+END_TEST
+
+START_TEST(test_F070_a_gapless_producer_is_purged_as_a_whole)
+{
+	struct letter sent[5], queued[20];
+	uint64_t generation;
+	struct bench bench;
+
+	bench_open(&bench);
+	start_gapless(&bench);
+	generation = kafka_generation(bench.kafka);
+	kafka_purge(bench.kafka, false); /* there is nothing */
+	ck_assert_int_eq(kafka_replacements(bench.kafka, KAFKA_REPLACED_PURGED), 0);
+	rd_kafka_mock_topic_create(bench.cluster, "queued", 1, 1);
+	rd_kafka_mock_partition_set_leader(bench.cluster, "queued", 0, -1);
+	rd_kafka_mock_broker_push_request_error_rtts(bench.cluster, 1, API_PRODUCE, 1, RD_KAFKA_RESP_ERR_NO_ERROR,
+						     60000);
+	bench_send_all(&bench, sent, 5, "topic");
+	bench_send_all(&bench, queued, 20, "queued");
+	bench_run(&bench, 1);
+	kafka_purge(bench.kafka, false);
+	ck_assert(!bench_send(&bench, &(struct letter){0}, "topic", 10));
+	bench_settle(&bench, SOON);
+	bench_check_answered_once(sent, 5);
+	ck_assert_int_eq(sent[0].answer.verdict, VERDICT_UNKNOWN);
+	bench_check_answered_once(queued, 20);
+	ck_assert_int_eq(queued[0].answer.verdict, VERDICT_RETRY);
+	ck_assert_int_eq(kafka_replacements(bench.kafka, KAFKA_REPLACED_PURGED), 1);
+	bench_wait_up(&bench, true, SOON);
+	ck_assert_uint_eq(kafka_generation(bench.kafka), generation + 1);
+	bench_close(&bench);
+}
+END_TEST
+
+START_TEST(test_a_careful_producer_is_made_when_needed)
+{
+	struct letter letters[20];
+	struct bench bench;
+
+	bench_open(&bench);
+	bench.kind = KAFKA_CAREFUL;
+	bench_start_unconnected(&bench);
+	bench_run(&bench, 1.5);
+	ck_assert_uint_eq(kafka_generation(bench.kafka), 0);
+	bench_fail(&bench, RD_KAFKA_RESP_ERR_INVALID_RECORD, 1);
+	bench_send_all(&bench, letters, 1, "topic");
+	bench_settle(&bench, SOON);
+	bench_check_all(letters, 1, VERDICT_REJECT, FAULT_ROW, false);
+	/* It lives on. */
+	bench_send_all(&bench, letters, 20, "topic");
+	bench_settle(&bench, SOON);
+	bench_check_all(letters, 20, VERDICT_OK, FAULT_NONE, false);
+	ck_assert_uint_eq(kafka_generation(bench.kafka), 1);
+	ck_assert_int_eq(kafka_replacements(bench.kafka, KAFKA_REPLACED_FATAL), 0);
+	bench_close(&bench);
+}
+END_TEST
+
 /* ---- topics ---- */
 
 START_TEST(test_F049_an_unknown_topic_stops_no_other)
@@ -629,6 +777,11 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_F043_nothing_is_taken_while_the_producer_is_replaced);
 	tcase_add_test(tcase, test_F043_a_producer_without_progress_is_replaced);
 	tcase_add_test(tcase, test_F051_no_right_to_write_idempotently);
+	tcase = add_case(suite, "gaps");
+	tcase_add_test(tcase, test_F033_nothing_is_delivered_behind_a_refused_message);
+	tcase_add_test(tcase, test_F042_a_gapless_producer_has_one_deadline_for_all);
+	tcase_add_test(tcase, test_F070_a_gapless_producer_is_purged_as_a_whole);
+	tcase_add_test(tcase, test_a_careful_producer_is_made_when_needed);
 	tcase = add_case(suite, "topics");
 	tcase_add_test(tcase, test_F049_an_unknown_topic_stops_no_other);
 	tcase_add_test(tcase, test_F028_a_topic_is_tried_again_after_the_right_was_given);

@@ -182,6 +182,32 @@ static void check_sent(struct start *start, const struct effect *effect)
 			 (long long)effect->row->id);
 }
 
+static bool is_bad(const struct publication *publication)
+{
+	return publication->answered_us != 0 && publication->answer.verdict != VERDICT_OK;
+}
+
+/* Was another row of its key with Kafka in front of it, and refused too? That one decides. */
+static bool fell_with_another(const struct publication *publication)
+{
+	const struct table *table = publication->start->sim->checker->table;
+	const struct row *row = publication->row;
+
+	for (size_t i = 0; i < table->n_rows && row->key != NULL; i++) {
+		const struct row *other = table->rows[i];
+		const struct publication *each = other->record == NULL ? NULL : other->record->publications;
+
+		if (other == row || other->key == NULL || strcmp(other->key, row->key) != 0)
+			continue;
+		for (; each != NULL; each = each->next)
+			if (each->start == publication->start && each->generation == publication->generation &&
+			    each->number < publication->number && is_bad(each) &&
+			    each->answered_us >= publication->published_us)
+				return true;
+	}
+	return false;
+}
+
 static void check_pending(struct start *start, const struct effect *effect, const struct publication *last)
 {
 	bool answered = last != NULL && last->answered_us != 0;
@@ -194,7 +220,7 @@ static void check_pending(struct start *start, const struct effect *effect, cons
 		sim_fail(start->sim, "no-verdict", "row %lld was given back before Kafka's answer", id);
 	if (effect->outcome->back == 0 && !passing)
 		sim_fail(start->sim, "attempt-charged", "row %lld paid for what is not its fault", id);
-	if (effect->outcome->back != 0 && passing)
+	if (effect->outcome->back != 0 && passing && !fell_with_another(last))
 		sim_fail(start->sim, "attempt-free", "row %lld was given its attempt back", id);
 }
 
@@ -222,13 +248,12 @@ static void note_settled(struct start *start, const struct effect *effect)
 		check_pending(start, effect, last);
 }
 
-/* Did it lose an attempt by itself? */
-static bool has_paid(const struct row_record *record)
+/* Kafka refused it at some time: it lost an attempt by itself, or was given back and is no suspect any more. */
+static bool was_refused(const struct row_record *record)
 {
 	const struct publication *publication = record->publications;
 
-	while (publication != NULL && (publication->answered_us == 0 || publication->answer.verdict == VERDICT_OK ||
-				       publication->answer.fault != FAULT_NONE))
+	while (publication != NULL && !is_bad(publication))
 		publication = publication->next;
 	return publication != NULL;
 }
@@ -242,7 +267,7 @@ static void note_expired(struct start *start, const struct effect *effect)
 	if (!record_expiry_explained(effect->row, record->claims))
 		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
 			 (long long)effect->row->id);
-	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER && !has_paid(record) &&
+	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER && !was_refused(record) &&
 	    !record->parked)
 		sim_fail(start->sim, "innocent-exhausted", "row %lld failed for another row's crashes",
 			 (long long)effect->row->id);
@@ -306,6 +331,29 @@ static void check_claim_sent(struct start *start, const struct statement *statem
 			 (int)statement->params.limit);
 }
 
+/* What becomes of a row that Kafka refused is decided when nothing of its key behind it is with Kafka. */
+static void check_not_early(struct start *start, const struct row *row, const struct claim_record *claim)
+{
+	const struct table *table = start->sim->checker->table;
+	const struct publication *refused = last_publication(row, claim);
+
+	if (refused == NULL || !is_bad(refused))
+		return;
+	for (size_t i = 0; i < table->n_rows && row->key != NULL; i++) {
+		const struct row *other = table->rows[i];
+		const struct publication *last = other->record == NULL ? NULL : other->record->publications;
+
+		if (other->id <= row->id || other->key == NULL || strcmp(other->key, row->key) != 0)
+			continue;
+		while (last != NULL && last->start != start)
+			last = last->next;
+		if (last != NULL && last->answered_us == 0 && last->number > refused->number)
+			sim_fail(start->sim, "concluded-early",
+				 "row %lld is settled, and row %lld behind it is with Kafka", (long long)row->id,
+				 (long long)other->id);
+	}
+}
+
 void check_submit(struct start *start, const struct statement *statement)
 {
 	if (is_claim(statement))
@@ -320,6 +368,8 @@ void check_submit(struct start *start, const struct statement *statement)
 				 start->instance, start->number, (long long)outcome->id);
 		else
 			claim->concluded = true;
+		if (claim != NULL && outcome->state != ROW_SENT && start->config->ordering == ORDERING_KEY)
+			check_not_early(start, table_find(start->sim->checker->table, outcome->id), claim);
 	}
 }
 

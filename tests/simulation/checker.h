@@ -23,7 +23,7 @@ struct start {
 	int64_t frozen_us;    /* its process is suspended until then */
 	void (*step)(void *); /* something happened: the world lets it take a pass */
 	void *context;
-	struct kafka *kafka;
+	struct kafka *kafka, *careful; /* careful: or NULL */
 	int64_t gone_us;
 	size_t results;	 /* database results that it has and has not freed */
 	int claims;	 /* sent and not answered */
@@ -42,6 +42,8 @@ struct publication {
 	struct start *start;
 	struct claim_record *claim;
 	struct row *row;
+	uint64_t generation;			       /* of the gapless producer; 0: a plain one */
+	uint64_t number;			       /* in order of publishing */
 	int64_t published_us, written_us, answered_us; /* 0: not */
 	bool alone;				       /* nothing else was in its batch */
 	struct kafka_answer answer;		       /* as given; texts not kept */
@@ -61,7 +63,7 @@ void check_changed(struct sim *sim);
 /* ---- Kafka ---- */
 /* The row that a message came from, by its event_id header. */
 struct row *check_row(struct start *start, const struct message *message);
-struct publication *check_publish(struct start *start, struct row *row, const struct message *message);
+struct publication *check_publish(const struct kafka *kafka, struct row *row, const struct message *message);
 void check_refused(struct start *start, struct row *row, const struct kafka_answer *refusal);
 void check_written(struct publication *publication);
 void check_kafka_answer(struct publication *publication, const struct kafka_answer *answer);

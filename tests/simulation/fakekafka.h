@@ -6,7 +6,12 @@
 #include "cluster.h"
 
 /* A producer for one start; freed with the history. */
-struct kafka *fakekafka_new(struct cluster *cluster, struct start *start, kafka_answer_fn *on_answer);
+struct kafka *fakekafka_new(struct cluster *cluster, struct start *start, enum kafka_kind kind,
+			    kafka_answer_fn *on_answer);
+
+/* Whose it is, and of which kind. */
+struct start *fakekafka_start(const struct kafka *kafka);
+enum kafka_kind fakekafka_kind(const struct kafka *kafka);
 
 /* The producer is replaced: everything is answered first. */
 void fakekafka_replace(struct kafka *kafka);

@@ -209,7 +209,9 @@ static void insert_row(struct people *people, struct act *act)
 {
 	static const char *const topics[] = {"orders", "orders", "payments", "stock"};
 	struct sim *sim = people->sim;
-	struct row *row = table_insert(&act->xact, random_key(people), topics[sim_between(sim, 0, 3)]);
+	const char *key = random_key(people);
+	int64_t topic = key == NULL || sim_chance(sim, people->habits.stray) ? sim_between(sim, 0, 3) : key[4] % 4;
+	struct row *row = table_insert(&act->xact, key, topics[topic]);
 
 	people->inserted++;
 	row->tombstone = sim_chance(sim, people->habits.tombstone);

@@ -10,6 +10,7 @@ struct people;
 struct people_habits {
 	int rows; /* to insert */
 	int keys;
+	double stray;				   /* share of the rows that do not go to their key's topic */
 	int64_t until_us;			   /* the last is inserted about then */
 	double poison, unrouted, tombstone, curse; /* shares of the rows */
 	int crashers;

@@ -9,6 +9,8 @@ static const char *code_name(int code)
 		return "_UNKNOWN_TOPIC";
 	case CODE_QUEUE_FULL:
 		return "_QUEUE_FULL";
+	case CODE_NO_OFFSET:
+		return "_NO_OFFSET";
 	case CODE_PURGED:
 		return "_PURGE_QUEUE";
 	case CODE_FATAL:
@@ -25,6 +27,8 @@ static const char *code_name(int code)
 		return "NOT_ENOUGH_REPLICAS_AFTER_APPEND";
 	case CODE_TOPIC_DENIED:
 		return "TOPIC_AUTHORIZATION_FAILED";
+	case CODE_OUT_OF_ORDER:
+		return "OUT_OF_ORDER_SEQUENCE_NUMBER";
 	case CODE_INVALID_RECORD:
 		return "INVALID_RECORD";
 	}
@@ -43,5 +47,13 @@ struct kafka_answer reports_judge(int code, bool possibly)
 	answer.timed_out = code == CODE_TIMED_OUT;
 	answer.name = code_name(code);
 	answer.text = "injected";
+	return answer;
+}
+
+struct kafka_answer reports_guess(void)
+{
+	struct kafka_answer answer = reports_judge(CODE_NO_OFFSET, true);
+
+	answer.fault = FAULT_CLUSTER;
 	return answer;
 }

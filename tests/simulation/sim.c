@@ -23,6 +23,8 @@ static const char *const break_names[SIM_BREAKS] = {
 	[BREAK_ACK] = "ack",
 	[BREAK_SILENCE] = "silence",
 	[BREAK_REENTRY] = "reentry",
+	[BREAK_GAPS] = "gaps",
+	[BREAK_DEADLINE] = "deadline",
 };
 
 const char *sim_break_name(enum sim_break broken)

@@ -38,9 +38,11 @@ enum sim_break {
 	BREAK_EARLY_ANSWER, /* a claim is answered before its commit, which then fails */
 	BREAK_ACK,	    /* Kafka acknowledges what it lost */
 	BREAK_SILENCE,	    /* Kafka forgets an answer */
-	BREAK_REENTRY	    /* Kafka answers inside the call that hands over */
+	BREAK_REENTRY,	    /* Kafka answers inside the call that hands over */
+	BREAK_GAPS,	    /* a gapless producer goes on behind what was refused */
+	BREAK_DEADLINE	    /* its messages time out one by one */
 };
-#define SIM_BREAKS (BREAK_REENTRY + 1)
+#define SIM_BREAKS (BREAK_DEADLINE + 1)
 
 struct checker;
 

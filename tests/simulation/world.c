@@ -1,6 +1,6 @@
 #include "world.h"
 
-#include "configs.h"
+#include "choose.h"
 #include "fakedb.h"
 #include "fakekafka.h"
 #include "people.h"
@@ -95,6 +95,8 @@ static void leave(struct instance *instance, int64_t down_us)
 
 	fakedb_leave(instance->pool);
 	fakekafka_leave(start->kafka);
+	if (start->careful != NULL)
+		fakekafka_leave(start->careful);
 	source_free(start->source);
 	check_gone(start);
 	instance->start = NULL;
@@ -136,7 +138,7 @@ static void pass(struct instance *instance)
 	check_spin(instance);
 	again = source_step(start->source, sim_now(sim) - instance->clock_offset_us);
 	check_step(start, instance->world->metrics);
-	if (fakekafka_killed(start->kafka)) {
+	if (fakekafka_killed(start->kafka) || (start->careful != NULL && fakekafka_killed(start->careful))) {
 		crash(instance);
 		return;
 	}
@@ -161,6 +163,16 @@ static void step(void *context)
 		pass(instance);
 }
 
+static void start_producers(struct world *world, struct start *start)
+{
+	bool gapless = source_wants_gapless(&world->config);
+
+	start->kafka =
+		fakekafka_new(world->cluster, start, gapless ? KAFKA_GAPLESS : KAFKA_PLAIN, source_on_kafka_answer);
+	if (gapless)
+		start->careful = fakekafka_new(world->cluster, start, KAFKA_CAREFUL, source_on_kafka_answer);
+}
+
 static void on_restart(void *context)
 {
 	struct instance *instance = context;
@@ -180,9 +192,10 @@ static void on_restart(void *context)
 	start->context = instance;
 	instance->start = start;
 	instance->pool = fakedb_pool(world->db, start, (int)world->config.postgres.connections);
-	start->kafka = fakekafka_new(world->cluster, start, source_on_kafka_answer);
+	start_producers(world, start);
 	env.pool = instance->pool;
 	env.kafka = start->kafka;
+	env.careful = start->careful;
 	env.seed = backoff_next(&sim->random);
 	start->source = source_new(&world->config, &env);
 	sim_trace(sim, "%d.%d starts", instance->number, start->number);
@@ -234,6 +247,8 @@ static void on_deadline(void *context)
 	deadline->start->abandoned = true;
 	source_abandon(deadline->start->source);
 	kafka_purge(deadline->start->kafka, true);
+	if (deadline->start->careful != NULL)
+		kafka_purge(deadline->start->careful, true);
 	agenda_add(sim->agenda, sim_now(sim) + 2 * SECOND, on_exit_anyway, deadline);
 	step(instance);
 }
@@ -274,7 +289,9 @@ static void inject_into(struct world *world, enum fault_kind kind, struct instan
 	else if (kind == FAULT_CUT)
 		fakedb_cut(instance->pool);
 	else if (kind == FAULT_REPLACE)
-		fakekafka_replace(instance->start->kafka);
+		fakekafka_replace(instance->start->careful != NULL && sim_chance(sim, 0.3)
+					  ? instance->start->careful
+					  : instance->start->kafka);
 	else if (kind == FAULT_FLAP)
 		fakekafka_flap(instance->start->kafka, sim_now(sim) + sim_delay(sim, SECOND, 20 * SECOND));
 	else
@@ -322,30 +339,6 @@ static void on_fault(void *context)
 
 /* ---- a history ---- */
 
-static void choose_config(struct world *world)
-{
-	struct sim *sim = &world->sim;
-	struct config_source *config = &world->config;
-
-	configs_standard(config, &world->header);
-	config->ordering = sim_chance(sim, 0.85) ? ORDERING_KEY : ORDERING_NONE;
-	config->on_failed = sim_chance(sim, 0.6) ? ON_FAILED_BLOCK : ON_FAILED_CONTINUE;
-	config->batch = sim_between(sim, 1, 20);
-	config->max_in_flight = sim_between(sim, 1, 60);
-	config->max_in_flight_bytes = sim_chance(sim, 0.3) ? sim_between(sim, 20, 1000) : 1000000;
-	config->kafka.message_timeout_us = sim_between(sim, 5, 30) * SECOND;
-	config->lease_us = config->kafka.message_timeout_us + sim_between(sim, 5, 30) * SECOND;
-	config->poll_us = sim_between(sim, 200 * MS, 2 * SECOND);
-	config->retry = (struct config_retry){.initial_us = sim_between(sim, 100 * MS, 2 * SECOND),
-					      .max_us = 10 * SECOND,
-					      .multiplier = 2,
-					      .jitter = 0.2,
-					      .max_attempts = sim_between(sim, 1, 6)};
-	config->postgres.connections = sim_between(sim, 1, 3);
-	config->postgres.statement_timeout_us = 10 * SECOND;
-	config->postgres.lock_timeout_us = SECOND;
-}
-
 /* Each history has its own mixture of faults; some have none. */
 static void choose_faults(struct world *world, struct people_habits *habits)
 {
@@ -358,6 +351,7 @@ static void choose_faults(struct world *world, struct people_habits *habits)
 	world->end_us = sim_now(sim) + sim_between(sim, 20, 240) * SECOND;
 	*habits = (struct people_habits){.rows = (int)sim_between(sim, 10, 120),
 					 .keys = (int)sim_between(sim, 1, 12),
+					 .stray = sim_chance(sim, 0.5) ? 0.1 : 1,
 					 .until_us = sim_now(sim) + (world->end_us - sim_now(sim)) / 2,
 					 .poison = sim_chance(sim, 0.15) ? 0.2 : 0.03,
 					 .unrouted = 0.02,
@@ -389,7 +383,7 @@ static void begin(struct world *world, const struct world_options *options)
 	sim->arena = arena_new();
 	sim->agenda = agenda_new(SIM_START);
 	backoff_seed(&sim->random, options->seed);
-	choose_config(world);
+	choose_config(sim, &world->config, &world->header);
 	choose_faults(world, &habits);
 	record_config(sim, &world->config);
 	world->metrics = metrics_new();
