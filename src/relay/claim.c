@@ -202,8 +202,9 @@ static void choose_start(struct source *source, const struct db_result *result, 
 		claim->far.known = false;
 		if (full)
 			remember(&claim->far, result, SQL_C_LAST_DUE);
-		/* Nothing came of it: straight on, else have another look at the beginning. */
-		claim->go_far = claim->far.known && idle;
+		/* Nothing came of it, and nothing was settled meanwhile: straight on, else have another look at the
+		 * beginning. Where all rows are of one key, what was settled is what made room for more. */
+		claim->go_far = claim->far.known && idle && !claim->settled;
 		return;
 	}
 	if (claim->start == CLAIM_FROM_BEGINNING) {
