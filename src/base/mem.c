@@ -51,6 +51,37 @@ void mem_free(void *memory)
 	free(memory);
 }
 
+void *mem_pool_take(struct mem_pool *pool)
+{
+	void *memory = pool->spare;
+
+	if (memory == NULL)
+		return mem_new(1, pool->size);
+	memcpy(&pool->spare, memory, sizeof(pool->spare));
+	return memset(memory, 0, pool->size);
+}
+
+void mem_pool_give(struct mem_pool *pool, void *memory)
+{
+#ifdef __SANITIZE_ADDRESS__
+	(void)pool;
+	mem_free(memory); /* who uses it later is found */
+#else
+	memcpy(memory, &pool->spare, sizeof(pool->spare));
+	pool->spare = memory;
+#endif
+}
+
+void mem_pool_clear(struct mem_pool *pool)
+{
+	void *memory;
+
+	while ((memory = pool->spare) != NULL) {
+		memcpy(&pool->spare, memory, sizeof(pool->spare));
+		mem_free(memory);
+	}
+}
+
 /* A chunk holds pieces one behind the other; a piece larger than a chunk gets its own. */
 #define ARENA_CHUNK_BYTES 4096
 #define ARENA_ALIGN _Alignof(max_align_t)

@@ -21,6 +21,19 @@ void mem_free(void *memory);
 #define MEM_NEW(type) ((type *)mem_new(1, sizeof(type)))
 #define MEM_NEW_ARRAY(count, type) ((type *)mem_new((count), sizeof(type)))
 
+/* A pool: pieces of one size that come and go all the time. What was given back is taken first; all zero but for the size, it
+ * is ready for use. */
+struct mem_pool {
+	size_t size; /* bytes of a piece, at least those of a pointer */
+	void *spare; /* what was given back, chained by the first bytes */
+};
+
+/* Zeroed memory; give it back to this pool. */
+void *mem_pool_take(struct mem_pool *pool) __attribute__((returns_nonnull));
+void mem_pool_give(struct mem_pool *pool, void *memory);
+/* Frees what was given back. */
+void mem_pool_clear(struct mem_pool *pool);
+
 /* An arena: many small pieces that live and die together. */
 struct arena;
 

@@ -29,9 +29,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Reports handled in one turn of the loop, so that others have theirs; more cost no less. It counts messages: one event of
- * the library carries up to 10 000. */
-#define REPORTS_A_TURN 100
+/* Reports handled in one turn of the loop, so that others have theirs: those of a batch. It counts messages: one event of the
+ * library carries up to 10 000. */
+#define REPORTS_A_TURN 500
 
 /* Time is counted in ticks of the loop. They stand still while the process is stopped or the host suspended, as the
  * library's threads do, so that nothing looks overdue afterwards that had no time to run. */
@@ -41,9 +41,7 @@
 #define GIVE_UP_TICKS 5 /* a condemned producer is destroyed after so long, reports or not */
 #define PAUSE_TICKS 5	/* between producers when the last one has delivered nothing */
 #define IDLE_TICKS 60	/* a careful one without messages is closed after so long */
-
-/* kafka_free waits for the reports of what it purges, at most so long. */
-#define FREE_ROUNDS 20
+#define FREE_ROUNDS 20	/* that kafka_free waits for the reports of what it purges */
 #define FREE_ROUND_MS 100
 
 enum producer_state {
@@ -73,6 +71,7 @@ struct kafka {
 	struct kafkaconf_limits limits; /* of the last one */
 	rd_kafka_event_t *event;	/* reports that are being handled, turn by turn; else NULL */
 	struct list outstanding;
+	struct mem_pool sents;
 
 	struct kafkalink link;
 	bool useful;	     /* this producer has delivered anything at all */
@@ -146,7 +145,7 @@ static void give_answer(struct kafka *kafka, struct sent *sent, const struct kaf
 {
 	list_remove(&kafka->outstanding, &sent->node);
 	kafka->on_answer(sent->tag, answer);
-	mem_free(sent);
+	mem_pool_give(&kafka->sents, sent);
 }
 
 /* What failed with its producer failed for that; but what was overdue was the reason, and an outage is the cluster's. */
@@ -169,10 +168,13 @@ static void on_report(struct kafka *kafka, const rd_kafka_message_t *report)
 		answer = kafkaanswer_of_guess();
 	if (sent->outages < kafka->link.outages)
 		kafkaanswer_doubt(&answer);
-	if (answer.verdict == VERDICT_OK)
+	if (answer.verdict == VERDICT_OK) {
 		kafka->link.delivered = kafka->useful = true;
-	else if (answer.fault == FAULT_PRODUCER)
+		if (kafka_untried(kafka))
+			kafkalink_set(&kafka->link, LINK_UP, "");
+	} else if (answer.fault == FAULT_PRODUCER) {
 		condemn(kafka, KAFKA_REPLACED_FATAL, answer.name, answer.text);
+	}
 	if (kafka->state == PRODUCER_CONDEMNED && answer.verdict != VERDICT_OK)
 		blame_the_end(kafka, sent, &answer);
 	give_answer(kafka, sent, &answer);
@@ -283,9 +285,8 @@ static void retire(struct kafka *kafka)
 
 static bool condemned_is_over(const struct kafka *kafka)
 {
-	if (kafka->state != PRODUCER_CONDEMNED)
-		return false;
-	return list_empty(&kafka->outstanding) || kafka->ticks - kafka->condemned_at >= GIVE_UP_TICKS;
+	return kafka->state == PRODUCER_CONDEMNED &&
+	       (list_empty(&kafka->outstanding) || kafka->ticks - kafka->condemned_at >= GIVE_UP_TICKS);
 }
 
 static void serve(struct kafka *kafka)
@@ -300,10 +301,8 @@ static void serve(struct kafka *kafka)
 		retire(kafka);
 	if (kafka->state == PRODUCER_ABSENT && kafka->kind != KAFKA_CAREFUL && kafka->ticks >= kafka->retry_at)
 		create(kafka);
-	else if (!more)
-		ev_idle_stop(kafka->loop, &kafka->again);
 	else
-		ev_idle_start(kafka->loop, &kafka->again);
+		(more ? ev_idle_start : ev_idle_stop)(kafka->loop, &kafka->again);
 }
 
 /* Only once all reports that have come were handled. */
@@ -360,6 +359,10 @@ static void on_tick(struct ev_loop *loop, struct ev_timer *watcher, int revents)
 
 static void start_watchers(struct kafka *kafka)
 {
+	/* A blocking one would stop the library's threads once it is full. */
+	kafka->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (kafka->fd < 0)
+		abort();
 	ev_io_init(&kafka->wake, on_wake, kafka->fd, EV_READ);
 	ev_idle_init(&kafka->again, on_again);
 	/* libev holds idle watchers back while others of their priority have events. */
@@ -381,12 +384,9 @@ struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config,
 	kafka->arena = arena_new();
 	kafka->config = kafkaconf_copy(kafka->arena, config);
 	list_init(&kafka->outstanding);
+	kafka->sents.size = sizeof(struct sent);
 	kafka->link.servers = kind == KAFKA_CAREFUL ? NULL : kafka->config.bootstrap_servers;
 	err_set(&kafka->link.reason, "not connected yet");
-	/* A blocking one would stop the library's threads once it is full. */
-	kafka->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (kafka->fd < 0)
-		abort(); /* no descriptor left at the very start */
 	start_watchers(kafka);
 	if (kind == KAFKA_CAREFUL)
 		return kafka;
@@ -411,6 +411,7 @@ void kafka_free(struct kafka *kafka)
 	ev_idle_stop(kafka->loop, &kafka->again);
 	ev_timer_stop(kafka->loop, &kafka->tick);
 	close(kafka->fd);
+	mem_pool_clear(&kafka->sents);
 	arena_free(kafka->arena);
 	mem_free(kafka);
 }
@@ -444,13 +445,13 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 			.verdict = VERDICT_RETRY, .name = "", .text = kafka->link.reason.text};
 		return VERDICT_RETRY;
 	}
-	sent = MEM_NEW(struct sent);
+	sent = mem_pool_take(&kafka->sents);
 	*sent = (struct sent){.tag = tag, .bytes = bytes, .tick = kafka->ticks};
 	sent->outages = kafka->link.state == LINK_UP ? kafka->link.outages : UINT64_MAX;
 	kafka->used_at = kafka->ticks;
 	code = kafkaproducer_send(kafka->producer, message, sent);
 	if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
-		mem_free(sent);
+		mem_pool_give(&kafka->sents, sent);
 		return refuse(kafka, code, bytes, refusal);
 	}
 	list_append(&kafka->outstanding, &sent->node);
@@ -462,6 +463,11 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 bool kafka_up(const struct kafka *kafka)
 {
 	return kafka->state == PRODUCER_RUNNING && kafka->link.state == LINK_UP;
+}
+
+bool kafka_untried(const struct kafka *kafka)
+{
+	return kafka->state == PRODUCER_RUNNING && kafka->link.state == LINK_NEW;
 }
 
 const char *kafka_reason(const struct kafka *kafka)

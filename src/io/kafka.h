@@ -52,6 +52,10 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 /* Is a broker connected, the producer sound, and may messages be published? */
 bool kafka_up(const struct kafka *kafka);
 
+/* Is nothing known yet of a new producer's brokers? The first message that it delivers makes it up; else the library tells
+ * within a second. */
+bool kafka_untried(const struct kafka *kafka);
+
 /* Why not, for people; "" while up. Borrowed until the next pass. */
 const char *kafka_reason(const struct kafka *kafka);
 

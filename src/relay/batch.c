@@ -9,6 +9,9 @@ static void init_row(struct row *row, struct batch *batch, int index)
 	row->batch = batch;
 	row->index = index + 1; /* behind the tail */
 	row->id = batch_cell(row, SQL_C_ID);
+	row->order = batch_cell(row, SQL_C_ORDER);
+	if (row->order.bytes == NULL)
+		row->order = row->id;
 	row->attempts = pg_get_int4(batch_cell(row, SQL_C_ATTEMPTS));
 	row->max_attempts = pg_get_int4(batch_cell(row, SQL_C_MAX_ATTEMPTS));
 	row->bytes = batch_cell(row, SQL_C_PAYLOAD).len + batch_cell(row, SQL_C_HEADERS).len +
@@ -36,13 +39,6 @@ struct batch *batch_new(struct source *source, struct db_result *result, int n_r
 struct slice batch_cell(const struct row *row, int column)
 {
 	return db_result_cell(row->batch->result, row->index, column);
-}
-
-struct slice batch_order_value(const struct row *row)
-{
-	struct slice value = batch_cell(row, SQL_C_ORDER);
-
-	return value.bytes != NULL ? value : row->id;
 }
 
 bool batch_age_us(const struct row *row, int64_t *age_us)

@@ -58,8 +58,8 @@ struct row {
 	UT_hash_handle hh;	     /* by id: the newest of that id */
 	enum row_stage stage;
 	struct batch *batch;
-	int index; /* in the batch's result */
-	struct slice id;
+	int index;		     /* in the batch's result */
+	struct slice id, order;	     /* order: the order column's value, by default the id */
 	struct key *key;	     /* NULL: no key, or no key order */
 	uint64_t turn;		     /* which hand-over of its key it was; 0: it is not with Kafka */
 	struct topic *topic;	     /* NULL until it was composed */
@@ -100,9 +100,6 @@ struct batch *batch_new(struct source *source, struct db_result *result, int n_r
 
 /* The row's cell by enum sql_claim_column, or a template's column behind them. */
 struct slice batch_cell(const struct row *row, int column);
-
-/* The value of the order column, by default the id. */
-struct slice batch_order_value(const struct row *row);
 
 /* How old the row was when it was claimed, by the database's clock, in microseconds. False: not known, or infinite. */
 bool batch_age_us(const struct row *row, int64_t *age_us) must_check;

@@ -72,8 +72,8 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 		limit *= PARKING_BATCHES;
 	if (limit > (int64_t)room)
 		limit = (int64_t)room;
-	/* A cluster that was just away is tried with one row. */
-	if (claim->limit_one || source->cluster.state != BREAKER_CLOSED)
+	/* A cluster that was just away, or was never met, is tried with one row. */
+	if (claim->limit_one || source->cluster.state != BREAKER_CLOSED || kafka_untried(source->env.kafka))
 		limit = 1;
 	claim->limit = (int)limit;
 	if (claim->rename)

@@ -312,6 +312,8 @@ void jobs_handle_answers(struct source *source)
 
 static bool may_claim(const struct source *source)
 {
+	if (kafka_untried(source->env.kafka) && source->rows > 0)
+		return false;
 	return source->state == SOURCE_RUNNING && source->kafka_down_us == 0 &&
 	       breaker_would_pass(&source->cluster, source->now_us) && !source->settle_first &&
 	       !source->suspect_held && (int64_t)source->bytes < source->config->max_in_flight_bytes;

@@ -5,11 +5,13 @@
 
 #include <string.h>
 
+#define SMALL_BYTES 64 /* keys up to this length are pooled */
 #define KEY_ROW(node) LIST_OWNER(node, struct row, key_node)
 
 void keys_init(struct keys *keys, size_t share)
 {
-	*keys = (struct keys){.share = share, .order = SQL_ORDER_ARRIVAL};
+	*keys = (struct keys){
+		.share = share, .order = SQL_ORDER_ARRIVAL, .small.size = sizeof(struct key) + SMALL_BYTES};
 	list_init(&keys->hot);
 	list_init(&keys->lingering);
 }
@@ -19,7 +21,10 @@ static void free_key(struct keys *keys, struct key *key)
 	if (key->hot)
 		list_remove(&keys->hot, &key->hot_node);
 	HASH_DEL(keys->table, key);
-	mem_free(key);
+	if (key->len <= SMALL_BYTES)
+		mem_pool_give(&keys->small, key);
+	else
+		mem_free(key);
 }
 
 void keys_free(struct keys *keys)
@@ -28,6 +33,7 @@ void keys_free(struct keys *keys)
 
 	HASH_ITER (hh, keys->table, key, next)
 		free_key(keys, key);
+	mem_pool_clear(&keys->small);
 }
 
 static void set_hot(struct keys *keys, struct key *key)
@@ -49,7 +55,7 @@ struct key *keys_hold(struct keys *keys, struct slice bytes)
 
 	HASH_FIND(hh, keys->table, bytes.bytes, bytes.len, key);
 	if (key == NULL) {
-		key = mem_new(1, sizeof(*key) + bytes.len);
+		key = bytes.len <= SMALL_BYTES ? mem_pool_take(&keys->small) : mem_new(1, sizeof(*key) + bytes.len);
 		list_init(&key->fifo);
 		key->len = bytes.len;
 		memcpy(key->bytes, bytes.bytes, bytes.len);
@@ -117,7 +123,7 @@ struct row *keys_enter(struct keys *keys, struct row *row)
 	struct row *old_next = key->next;
 
 	while (place != NULL && movable(KEY_ROW(place)) &&
-	       order_compare(keys->order, batch_order_value(KEY_ROW(place)), batch_order_value(row)) > 0)
+	       order_compare(keys->order, KEY_ROW(place)->order, row->order) > 0)
 		place = list_prev(&key->fifo, place);
 	list_insert_after(&key->fifo, place, &row->key_node);
 	if (place != NULL && KEY_ROW(place)->turn == 0)

@@ -55,6 +55,7 @@ struct key {
 
 struct keys {
 	struct key *table;
+	struct mem_pool small; /* keys of the usual length */
 	struct list hot;       /* keys that hold half a share or more, and broken ones */
 	struct list lingering; /* broken keys without rows, whose barrier has not been passed */
 	size_t share;	       /* rows one key may hold */

@@ -150,7 +150,7 @@ static int compare_rows(const void *a, const void *b, void *order)
 	const struct row *const *left = a, *const *right = b;
 	const enum sql_order *by = order;
 
-	return order_compare(*by, batch_order_value(*left), batch_order_value(*right));
+	return order_compare(*by, (*left)->order, (*right)->order);
 }
 
 static void add_others(struct source *source, struct row **rows, size_t n)

@@ -22,7 +22,7 @@ static bool compose(struct row *row, struct message *message)
 	struct err err;
 	size_t i;
 
-	for (i = 0; i < source->n_cells; i++)
+	for (i = SQL_C_ID; i < source->n_cells; i++)
 		source->cells[i] = batch_cell(row, (int)i);
 	if (route_compose(source->route, source->cells, message, &err)) {
 		topics_enter(row, message->topic);

@@ -179,7 +179,10 @@ static void look_at_database(struct source *source)
  * broker that returns soon gets it in order and without duplicates. */
 static void look_at_kafka(struct source *source)
 {
-	if (kafka_up(source->env.kafka)) {
+	const struct kafka *kafka = source->env.kafka;
+
+	/* Of a new producer one row finds out more, and sooner than it tells by itself. */
+	if (kafka_up(kafka) || (kafka_untried(kafka) && source->rows <= 1)) {
 		if (source->kafka_down_us != 0)
 			source->due_us[SCHED_CLAIM] = source->now_us;
 		source->kafka_down_us = 0;

@@ -56,6 +56,7 @@ struct kafka {
 	size_t queue_limit, outstanding;
 	bool sending;
 	bool up, gone, killed;
+	bool untried;	/* it has told nothing yet */
 	bool condemned; /* takes nothing until all is answered; then a new producer follows */
 	int64_t blind_until, replacing_until;
 	uint64_t generation, replaced;

@@ -20,6 +20,7 @@ static void look(void *context)
 		return;
 	}
 	agenda_add(sim->agenda, sim_now(sim) + SECOND, look, kafka);
+	kafka->untried = false;
 	if (up == kafka->up)
 		return;
 	kafka->up = up;
@@ -31,6 +32,11 @@ static void look(void *context)
 bool kafka_up(const struct kafka *kafka)
 {
 	return kafka->up;
+}
+
+bool kafka_untried(const struct kafka *kafka)
+{
+	return !kafka->up && !kafka->condemned && kafka->untried;
 }
 
 const char *kafka_reason(const struct kafka *kafka)
@@ -62,6 +68,7 @@ struct kafka *fakekafka_new(struct cluster *cluster, struct start *start, enum k
 	kafka->start = start;
 	kafka->kind = kind;
 	kafka->generation = 1;
+	kafka->untried = true;
 	kafka->on_answer = on_answer;
 	kafka->last = &kafka->flights;
 	kafka->queue_limit = (size_t)(sim_chance(cluster->sim, 0.3) ? sim_between(cluster->sim, 1, 6) : 1000);
@@ -93,7 +100,7 @@ static void renew_if_over(struct kafka *kafka)
 		return;
 	kafka->condemned = false;
 	kafka->generation++;
-	kafka->up = wire_reachable(kafka) && kafka->replacing_until <= sim_now(sim_of(kafka));
+	kafka->untried = kafka->replacing_until <= sim_now(sim_of(kafka));
 }
 
 static void deliver(void *context)
@@ -113,6 +120,8 @@ static void deliver(void *context)
 	sim_trace(sim_of(kafka), "%d.%d row %lld: %s %s %d", kafka->start->instance, kafka->start->number,
 		  (long long)flight->publication->row->id, verdict_name(flight->answer.verdict),
 		  fault_name(flight->answer.fault), flight->answer.code);
+	if (flight->answer.verdict == VERDICT_OK && kafka_untried(kafka))
+		kafka->up = true;
 	check_kafka_answer(flight->publication, &flight->answer);
 	kafka->on_answer(flight->tag, &flight->answer);
 	renew_if_over(kafka);

@@ -32,6 +32,27 @@ START_TEST(test_new_is_zeroed)
 }
 END_TEST
 
+START_TEST(test_pool_pieces_are_zeroed_and_apart)
+{
+	struct mem_pool pool = {.size = 40};
+	unsigned char *pieces[3];
+	int round, i;
+
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 3; i++) {
+			pieces[i] = mem_pool_take(&pool);
+			expect_zeroes(pieces[i], 40);
+			memset(pieces[i], 0xff, 40);
+		}
+		ck_assert(pieces[0] != pieces[1] && pieces[1] != pieces[2] && pieces[0] != pieces[2]);
+		for (i = 0; i < 3; i++)
+			mem_pool_give(&pool, pieces[i]);
+	}
+	mem_pool_clear(&pool);
+	ck_assert_ptr_null(pool.spare);
+}
+END_TEST
+
 START_TEST(test_resize_keeps_what_was_there)
 {
 	char *text = mem_resize(NULL, 4, 1);
@@ -124,6 +145,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_new_is_zeroed);
 	tcase_add_test(tcase, test_resize_keeps_what_was_there);
 	tcase_add_test(tcase, test_copies);
+	tcase_add_test(tcase, test_pool_pieces_are_zeroed_and_apart);
 	tcase_add_test(tcase, test_arena_pieces_are_apart);
 	tcase_add_test(tcase, test_arena_copies);
 	tcase_add_test_raise_signal(tcase, test_resize_overflow_aborts, SIGABRT);
