@@ -1,4 +1,5 @@
 """A throwaway PostgreSQL: a cluster of its own in a temporary folder, on a free port."""
+import contextlib
 import glob
 import os
 import pwd
@@ -195,6 +196,25 @@ class Cluster:
                 cursor.execute(sql)
         finally:
             connection.close()
+
+    @contextlib.contextmanager
+    def configured(self, **settings):
+        """Settings that need no restart, for all sessions, until the end of the block."""
+        self._configure([f"SET {name} = '{value}'" for name, value in settings.items()])
+        try:
+            yield self
+        finally:
+            if not self.alive():
+                self.start()
+            self._configure([f"RESET {name}" for name in settings])
+
+    def _configure(self, changes):
+        for change in changes:
+            self.admin(f"ALTER SYSTEM {change}")
+        size = self.log_size()
+        self.admin("SELECT pg_reload_conf()")
+        # The postmaster takes it over before it forks the next session.
+        wait_until(lambda: "received SIGHUP" in self.log_since(size), 10, "the reload")
 
     def create_database(self, template=None):
         """template: a Database that is to be copied, file by file; it must have no session."""
