@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,6 +161,18 @@ int pgrig_logged(const char *text)
 		count += strstr(line, text) != NULL;
 	fseek(log_file, 0, SEEK_END);
 	return count;
+}
+
+int pgrig_open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	ck_assert(dir != NULL);
+	while (readdir(dir) != NULL)
+		n++;
+	closedir(dir);
+	return n;
 }
 
 struct dbpool *pgrig_pool(const char *dsn)

@@ -34,6 +34,9 @@ bool pgrig_run_until(bool (*done)(void *), void *context, double seconds);
 /* How often text stands in the log so far. */
 int pgrig_logged(const char *text);
 
+/* Descriptors of this process. */
+int pgrig_open_files(void);
+
 /* A pool with pgrig_config. */
 struct dbpool *pgrig_pool(const char *dsn);
 

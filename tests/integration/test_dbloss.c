@@ -5,25 +5,12 @@
 
 #include "io/pgconn.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
-
-static int open_files(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	ck_assert(dir != NULL);
-	while (readdir(dir) != NULL)
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static double cpu_seconds(void)
 {
@@ -163,36 +150,6 @@ START_TEST(test_F056_two_hosts_mean_a_writable_one)
 }
 END_TEST
 
-#define F061_ROUNDS 50
-
-START_TEST(test_F061_neither_sessions_nor_descriptors_leak)
-{
-	struct config_postgres config = pgrig_config(pgrig_dsn("application_name=leak"));
-	struct dbpool *pool;
-	int before = 0;
-
-	config.connections = 1;
-	pool = dbpool_new(loop, &config);
-	for (int i = 0; i < F061_ROUNDS; i++) {
-		ck_assert_int_eq(pgrig_ask(pool, "SELECT 1").verdict, VERDICT_OK);
-		if (i == 0)
-			before = open_files();
-		ck_assert(pgrig_run_until(pgrig_pool_free, pool, 10));
-		ck_assert_int_eq(pgrig_number("SELECT count(pg_terminate_backend(pid, 1000)) FROM pg_stat_activity"
-					      " WHERE application_name = 'leak'"),
-				 1);
-		if (i % 2 == 0)
-			pgrig_run(0.02);
-		else /* sent before the loss was noticed */
-			ck_assert_int_eq(pgrig_ask(pool, "SELECT 1").verdict, VERDICT_UNKNOWN);
-	}
-	ck_assert_int_eq(pgrig_ask(pool, "SELECT 1").verdict, VERDICT_OK);
-	ck_assert_int_eq(open_files(), before);
-	ck_assert_int_eq(dbpool_losses(pool), F061_ROUNDS);
-	dbpool_free(pool);
-}
-END_TEST
-
 static bool inserted(void *context)
 {
 	(void)context;
@@ -325,11 +282,11 @@ START_TEST(test_F063_closed_socket_does_not_spin)
 	proxy_cut(&proxy);
 	proxy_stop(&proxy);
 	cpu = cpu_seconds();
-	files = open_files();
+	files = pgrig_open_files();
 	pgrig_run(4);
 	ck_assert(cpu_seconds() - cpu < 0.2);
 	ck_assert(!dbpool_up(pool));
-	ck_assert_int_le(open_files(), files);
+	ck_assert_int_le(pgrig_open_files(), files);
 	ck_assert(strstr(dbpool_reason(pool), "Connection refused") != NULL);
 	ck_assert_int_eq(pgrig_logged("event=postgres_down"), 2); /* the loss, and one refusal of many */
 	dbpool_free(pool);
@@ -470,7 +427,6 @@ static void add_tests(TCase *tests)
 	tcase_add_test(tests, test_F056_read_only_server_does_not_spin);
 	tcase_add_test(tests, test_F056_target_session_attrs);
 	tcase_add_test(tests, test_F056_two_hosts_mean_a_writable_one);
-	tcase_add_test(tests, test_F061_neither_sessions_nor_descriptors_leak);
 	tcase_add_test(tests, test_F013_commit_whose_answer_never_comes);
 	tcase_add_test(tests, test_F057b_no_answer_at_all);
 	tcase_add_test(tests, test_answer_is_read_before_its_deadline_is_looked_at);

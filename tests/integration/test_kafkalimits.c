@@ -75,7 +75,7 @@ START_TEST(test_a_full_queue_is_no_error)
 }
 END_TEST
 
-static void refuse_often(struct bench *bench, int times, size_t value_len, int32_t partition)
+static void refuse_often(struct bench *bench, int times, const char *topic, size_t value_len, int32_t partition)
 {
 	static const struct message_header headers[] = {{{"name", 4}, {"value", 5}}, {{"more", 4}, SLICE_NULL}};
 	static char value[2000];
@@ -84,7 +84,7 @@ static void refuse_often(struct bench *bench, int times, size_t value_len, int32
 	while (times-- > 0) {
 		letter = (struct letter){0};
 		bench_publish(bench, &letter,
-			      &(struct message){.topic = "four",
+			      &(struct message){.topic = topic,
 						.partition = partition,
 						.value = {value, value_len},
 						.headers = headers,
@@ -93,24 +93,32 @@ static void refuse_often(struct bench *bench, int times, size_t value_len, int32
 	}
 }
 
+static void refuse_all(struct bench *bench, int times)
+{
+	refuse_often(bench, times, "four", 2000, -1);
+	refuse_often(bench, times, "four", 10, 99);
+	refuse_often(bench, times, "nope", 10, -1);
+}
+
 START_TEST(test_F046_a_refused_message_leaves_nothing_behind)
 {
-	struct letter first;
+	struct letter first, unknown;
 	struct bench bench;
 	size_t before;
 
 	bench_open(&bench);
 	bench_property(&bench, "message.max.bytes", "1000");
+	bench.config.message_timeout_us = 2000000;
 	rd_kafka_mock_topic_create(bench.cluster, "four", 4, 1);
+	rd_kafka_mock_topic_set_error(bench.cluster, "nope", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
 	bench_start(&bench);
-	/* Once its partitions are known, the call itself refuses. */
+	/* Once topics and partitions are known, or known to be unknown, the call itself refuses. */
 	bench_send_all(&bench, &first, 1, "four");
+	bench_send_all(&bench, &unknown, 1, "nope");
 	bench_settle(&bench, SOON);
-	refuse_often(&bench, 1000, 2000, -1);
-	refuse_often(&bench, 1000, 10, 99);
+	refuse_all(&bench, 1000);
 	before = mallinfo2().uordblks;
-	refuse_often(&bench, 50000, 2000, -1);
-	refuse_often(&bench, 50000, 10, 99);
+	refuse_all(&bench, 50000);
 	/* One lost byte a message would show. */
 	ck_assert_uint_lt(mallinfo2().uordblks, before + 50000);
 	bench_close(&bench);

@@ -13,6 +13,7 @@ BUILD = pathlib.Path(os.environ.get("BUILD", pathlib.Path(__file__).parents[2] /
 PROGRAMS = [
     ("test_dbloss", "dbloss", True),
     ("test_db", "db", False),
+    ("test_dbleaks", "dbleaks", False),
     ("test_pgblocking", "pgblocking", False),
     ("test_listener", "listener", False),
     ("test_listener", "patience", False),
