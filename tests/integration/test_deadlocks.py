@@ -69,14 +69,12 @@ def test_F023_relays_among_themselves(cluster, mock_outbox, mock):
     waiting for anybody. Due order is not id order, so a claim that waited would meet settles the other way round."""
     database = mock_outbox.database
     switch(database, deadlock_timeout="100ms")
-    relays = [mock_outbox.relay(MANY, name=f"relay{n}") for n in range(3)]
+    relays = [mock_outbox.relay(MANY, name=f"relay{n}").start() for n in range(3)]
     mock.ask("rtt", 1, 20)
-    mock_outbox.fill(20_000, keys=20_000, available_at="now() - random() * interval '1 h'")
     begin = cluster.log_size()
-    for relay in relays:
-        relay.start()
 
     def end_leases():
+        mock_outbox.fill(500, keys=100_000, available_at="now() - random() * interval '1 h'")
         database.execute("UPDATE event_outbox SET lease_until = now() - interval '1 s', attempts = 0 WHERE id IN"
                          " (SELECT id FROM event_outbox WHERE status = 'SENDING' FOR UPDATE SKIP LOCKED)")
         return all(relay.alive() for relay in relays)

@@ -31,7 +31,7 @@ class Watch:
         return (self.relay.process.cpu_seconds() - self.cpu) / (time.monotonic() - self.begin)
 
     def events(self):
-        return collections.Counter(line["event"] for line in self.relay.events()[self.lines:])
+        return collections.Counter((line["event"], line.get("facility")) for line in self.relay.events()[self.lines:])
 
     def check(self):
         kinds = collections.Counter("claim" if "scanned AS" in text else text[:60] for text in self.statements())
