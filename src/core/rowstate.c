@@ -14,7 +14,8 @@ static const struct transition {
 } transitions[] = {
 	{ROW_PENDING, ROW_CLAIM, ANY_ATTEMPTS, ROW_IN_FLIGHT,
 	 "an instance takes the row: attempts + 1, and a lease that ends by itself"},
-	{ROW_IN_FLIGHT, ROW_DELIVERED, ANY_ATTEMPTS, ROW_SENT, "Kafka has confirmed the record"},
+	{ROW_IN_FLIGHT, ROW_DELIVERED, ANY_ATTEMPTS, ROW_SENT,
+	 "Kafka has confirmed the record; with `on_delivered: delete` the row is deleted"},
 	{ROW_IN_FLIGHT, ROW_RETRY, SOME_LEFT, ROW_PENDING,
 	 "not delivered: tried again after the backoff, the error is kept"},
 	{ROW_IN_FLIGHT, ROW_RETRY, NONE_LEFT, ROW_FAILED,

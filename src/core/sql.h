@@ -18,7 +18,7 @@ enum sql_kind {
 	SQL_CLAIM_FAR,	 /* the same from behind (far_due, far_id) */
 	SQL_SUSPECT,	 /* one expired row with two attempts or more */
 	SQL_EXPIRE,	 /* expired rows with no attempt left become failed */
-	SQL_SETTLE_SENT, /* claimed rows that were delivered */
+	SQL_SETTLE_SENT, /* claimed rows that were delivered: marked, or deleted */
 	SQL_SETTLE,	 /* claimed rows that were not: retried, released, failed */
 	SQL_SWEEP,	 /* frees parked rows whose key is no longer obstructed */
 	SQL_COUNT,	 /* rows by state, ages, blocked keys: bounded */
@@ -127,11 +127,12 @@ struct sql_table_facts {
 	struct sql_column_facts *columns;
 	size_t n_columns;
 	bool has_key_index; /* some index has the key column first; false when the file maps no key */
+	bool may_delete;    /* the session's role may delete rows */
 };
 
 /* The statement that asks the catalog (SQL_INSPECT, parameters SQL_P_TABLE and SQL_P_KEY_COLUMN). One row a column: schema, name, relkind,
- * column name, type, bytea, not null, microseconds, key index (all text, booleans t/f). No row: no such table. The role
- * needs no privilege on the table for it. */
+ * column name, type, bytea, not null, microseconds, key index, may delete (all text, booleans t/f). No row: no such
+ * table. The role needs no privilege on the table for it. */
 extern const struct sql_statement sql_inspect;
 
 /* A cell of an answer, whoever holds it; SLICE_NULL: NULL. */

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 
 /* The columns of sql_inspect. */
-enum { SCHEMA, NAME, RELKIND, COLUMN, TYPE, BYTEA, NOT_NULL, MICROSECONDS, KEY_INDEX };
+enum { SCHEMA, NAME, RELKIND, COLUMN, TYPE, BYTEA, NOT_NULL, MICROSECONDS, KEY_INDEX, MAY_DELETE };
 
 static char *copy(struct arena *arena, struct slice cell)
 {
@@ -27,6 +27,7 @@ void sql_read_facts(struct sql_table_facts *facts, sql_cell_fn *cell, const void
 		.name = copy(arena, cell(result, 0, NAME)),
 		.relkind = copy(arena, cell(result, 0, RELKIND))[0],
 		.has_key_index = is_true(cell(result, 0, KEY_INDEX)),
+		.may_delete = is_true(cell(result, 0, MAY_DELETE)),
 		.columns = columns,
 		.n_columns = n_rows,
 	};

@@ -243,6 +243,7 @@ static void set_flags(struct fitting *fitting)
 
 	*flags |= source->ordering == ORDERING_KEY ? SQLTEXT_KEYED : 0;
 	*flags |= source->ordering == ORDERING_KEY && source->on_failed == ON_FAILED_BLOCK ? SQLTEXT_BLOCK : 0;
+	*flags |= source->on_delivered == ON_DELIVERED_DELETE ? SQLTEXT_DELETE : 0;
 	*flags |= facts == NULL || facts->relkind == 'r' ? SQLTEXT_PLAIN : 0;
 	*flags |= facts == NULL || !fitting->columns[COLUMN_AVAILABLE_AT]->not_null ? SQLTEXT_NULLABLE : 0;
 	*flags |= facts == NULL || facts->has_key_index ? SQLTEXT_KEY_INDEX : 0;

@@ -204,7 +204,9 @@ static void print_grants(const struct schema *schema)
 		fprintf(schema->out, "-- GRANT USAGE ON SCHEMA %s TO outboxd;\n", buf_text(&schema_name));
 		buf_free(&schema_name);
 	}
-	print(schema, "-- GRANT SELECT ON {table} TO outboxd;\n-- GRANT UPDATE (");
+	fprintf(schema->out, "-- GRANT SELECT%s ON ",
+		schema->source->on_delivered == ON_DELIVERED_DELETE ? ", DELETE" : "");
+	print(schema, "{table} TO outboxd;\n-- GRANT UPDATE (");
 	for (i = 0; i < COLUMN_DDLS; i++) {
 		if (!column_ddls[i].control || !is_column(schema, &column_ddls[i]))
 			continue;

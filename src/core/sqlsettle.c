@@ -6,6 +6,7 @@
 #define OWN_LEASE SQLTEXT_HAS(COLUMN_LEASE_UNTIL)
 #define ERROR SQLTEXT_HAS(COLUMN_LAST_ERROR)
 #define OWNER SQLTEXT_HAS(COLUMN_LEASE_OWNER)
+#define DELETE SQLTEXT_DELETE
 
 /* An expired row that has used its last attempt is failed, never claimed again. */
 const struct sqltext_part sqlsettle_expire[] = {
@@ -23,10 +24,11 @@ const struct sqltext_part sqlsettle_expire[] = {
 /* Delivered rows, nearly all there are. Lease and owner are compared a claim and not a row, and the ids of a claim are looked
  * up in one index scan: a tenth of the time less than with arrays of one element a row. */
 const struct sqltext_part sqlsettle_sent[] = {
-	{0, 0, "UPDATE {table} o\n   SET {status} = {sent}{and_unleased}{and_updated}"},
-	{ERROR, 0, "     , {last_error} = NULL"},
-	{SQLTEXT_HAS(COLUMN_SETTLED_AT), 0, "     , {settled_at} = now()"},
-	{0, 0, "  FROM unnest({$leases}, {$firsts}, {$lasts}"},
+	{DELETE, 0, "DELETE FROM {table} o\n USING unnest({$leases}, {$firsts}, {$lasts}"},
+	{0, DELETE, "UPDATE {table} o\n   SET {status} = {sent}{and_unleased}{and_updated}"},
+	{ERROR, DELETE, "     , {last_error} = NULL"},
+	{SQLTEXT_HAS(COLUMN_SETTLED_AT), DELETE, "     , {settled_at} = now()"},
+	{0, DELETE, "  FROM unnest({$leases}, {$firsts}, {$lasts}"},
 	{OWNER, 0, "     , {$owners}"},
 	{0, 0, "     ) AS x (lease, first, last"},
 	{OWNER, 0, "     , owner"},

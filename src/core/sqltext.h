@@ -20,6 +20,7 @@
 #define SQLTEXT_BYTEA SQLTEXT_FLAG(6)	  /* the payload is bytes, not text */
 #define SQLTEXT_MILLIS SQLTEXT_FLAG(7)	  /* the record's timestamp is a number of milliseconds */
 #define SQLTEXT_FAR SQLTEXT_FLAG(8)	  /* this claim begins behind the far position */
+#define SQLTEXT_DELETE SQLTEXT_FLAG(9)	  /* on_delivered: delete */
 
 /* A number that a macro names, as part of a statement's text. */
 #define SQLTEXT_NUMBER(macro) SQLTEXT_LITERAL(macro)

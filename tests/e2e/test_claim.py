@@ -78,14 +78,21 @@ def test_F013_the_claims_answer_is_lost(outbox, proxy):
     assert sorted(outbox.numbers(50)) == list(range(50))
 
 
-def test_F013_the_settles_answer_is_lost(outbox, proxy):
-    relay = outbox.relay(postgres={"dsn": outbox.database.dsn(port=proxy.port)}).start()
-    lost = lose_answer(proxy, b"'SENT'")
+BOTH = pytest.mark.parametrize("on_delivered", ["mark", "delete"])
+
+
+@BOTH
+def test_F013_the_settles_answer_is_lost(outbox, proxy, on_delivered):
+    """It is sent again, and finds nothing more to do: that is not a fence."""
+    relay = outbox.relay({"on_delivered": on_delivered}, postgres={"dsn": outbox.database.dsn(port=proxy.port)}).start()
+    lost = lose_answer(proxy, {"mark": b"= 'SENT'", "delete": b"DELETE FROM"}[on_delivered])
     outbox.insert(50, key=lambda n: f"k{n % 5}")
     wait_until(lambda: lost, 20, "a settle")
-    outbox.wait_sent(50, deadline=8)  # before any lease has ended
+    outbox.wait_delivered(50, on_delivered, deadline=8)  # before any lease has ended
+    wait_until(lambda: relay.metrics().sum("outboxd_unsettled_messages") == 0, 8, lambda: relay.metrics().page)
     assert sorted(outbox.numbers(50)) == list(range(50))
     assert relay.metrics().sum("outboxd_lease_expired_total") == 0
+    assert relay.metrics().sum("outboxd_settle_fenced_total") == 0
 
 
 # Where a row comes from: fresh, due for its retry, or left behind by a relay that is no more.
@@ -141,20 +148,22 @@ def test_F015_a_broker_away_longer_than_the_lease_makes_no_repeats(outbox, broke
 
 
 @pytest.mark.limit(180)
-def test_F016_a_stale_owner_changes_nothing(outbox, broker):
+@BOTH
+def test_F016_a_stale_owner_changes_nothing(outbox, broker, on_delivered):
     """The first relay is stopped with rows in flight for longer than its lease; the second takes them; the first goes on."""
-    first = outbox.start({"poll": "200ms"})
+    source = {"poll": "200ms", "on_delivered": on_delivered}
+    first = outbox.start(source)
     outbox.insert(1, "warm")
-    outbox.wait_sent(1)
+    outbox.wait_delivered(1, on_delivered)
     broker.suspend()
     ids = outbox.insert(5, key=lambda n: f"k{n}")
     wait_until(lambda: first.metrics().sum("outboxd_in_flight_messages") == 5, 10, lambda: first.metrics().page)
     first.suspend()
     broker.resume()
-    second = outbox.relay({"poll": "200ms"}).start()
-    outbox.wait_sent(6, deadline=40)
+    second = outbox.relay(source).start()
+    outbox.wait_delivered(6, on_delivered, deadline=40)
     rows = [outbox.row(number) for number in ids]
-    assert [row["attempts"] for row in rows] == [2] * 5
+    assert on_delivered == "delete" or [row["attempts"] for row in rows] == [2] * 5
     first.resume()
     assert first.wait_event("settle_fenced")
     wait_until(lambda: first.metrics().sum("outboxd_settle_fenced_total") == 5, 10, lambda: first.metrics().page)
@@ -180,19 +189,20 @@ def test_F017_expiry_is_read_from_the_row(outbox, broker):
     assert other.metrics().sum("outboxd_lease_expired_total") == 0
 
 
-@pytest.mark.parametrize("again", ["another", "the same"])
-def test_F018_rows_of_a_killed_relay(outbox, broker, again):
-    relay = outbox.start()
+@pytest.mark.parametrize("again,on_delivered", [("another", "mark"), ("another", "delete"), ("the same", "mark")])
+def test_F018_rows_of_a_killed_relay(outbox, broker, again, on_delivered):
+    source = {"on_delivered": on_delivered}
+    relay = outbox.start(source)
     outbox.insert(1, "warm")
-    outbox.wait_sent(1)
+    outbox.wait_delivered(1, on_delivered)
     broker.suspend()
     outbox.insert(100, key=lambda n: f"k{n}")
     wait_until(lambda: outbox.states().get("SENDING") == 100, 10, outbox.states)
     relay.kill()
     broker.resume()
-    survivor = relay if again == "the same" else outbox.relay()
+    survivor = relay if again == "the same" else outbox.relay(source)
     survivor.start(ready=False)
-    outbox.wait_sent(101, deadline=13)  # the lease of 10 s, one poll, and some time to work
+    outbox.wait_delivered(101, on_delivered, deadline=13)  # the lease of 10 s, one poll, and some time to work
     assert survivor.metrics().sum("outboxd_lease_expired_total") == 100
     assert set(outbox.numbers(101)) == set(range(100))
     assert survivor.metrics().sum("outboxd_possible_duplicates_total", window="crash_recovered") == 100

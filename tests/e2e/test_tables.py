@@ -85,8 +85,9 @@ def test_standard_table_without_a_column(outbox, start, lacks, ordering):
     assert relay.stop() == 0
 
 
-def test_partitioned_table(outbox, start):
-    relay = outbox.relay(schema=False)
+@pytest.mark.parametrize("on_delivered", ["mark", "delete"])
+def test_partitioned_table(outbox, start, on_delivered):
+    relay = outbox.relay({"on_delivered": on_delivered}, schema=False)
     made = run_command("schema", "-c", relay.file)
     assert made.returncode == 0, made.stderr
     # The same columns, in a table that is partitioned by hash of the key.
@@ -105,7 +106,7 @@ def test_partitioned_table(outbox, start):
     """)
     relay.start()
     outbox.fill(2000, keys=20)
-    outbox.wait_sent(2000)
+    outbox.wait_delivered(2000, on_delivered)
     records = outbox.records(2000)
     assert disorder(records) == [] and sorted(map(number, records)) == list(range(1, 2001))
     settle_counts(relay)

@@ -19,6 +19,7 @@ PROGRAMS = [
     ("test_listener", "patience", False),
     ("test_sql_server", "sql_server", False),
     ("test_sql_plans", "sql_plans", False),
+    ("test_sql_delete", "sql_delete", False),
 ]
 
 

@@ -76,8 +76,9 @@ def test_adopting_a_table_with_history_sends_nothing_of_it(database, tmp_path):
     assert database.value("SELECT max(seq) FROM event_outbox") == 25001
 
 
-def test_F009_the_printed_grants_are_exact(database, tmp_path):
-    file = write_config(tmp_path, table="public.event_outbox")
+@pytest.mark.parametrize("on_delivered,table", [("mark", ["SELECT"]), ("delete", ["DELETE", "SELECT"])])
+def test_F009_the_printed_grants_are_exact(database, tmp_path, on_delivered, table):
+    file = write_config(tmp_path, table="public.event_outbox", on_delivered=on_delivered)
     text = schema(file)
     psql(database.dsn(), text)
     grants = re.findall(r"^-- (GRANT .*;)$", text, re.M)
@@ -87,8 +88,8 @@ def test_F009_the_printed_grants_are_exact(database, tmp_path):
         database.execute(grant.replace("outboxd;", "schema_test;"))
     granted = database.all("SELECT column_name FROM information_schema.column_privileges WHERE grantee = 'schema_test' AND privilege_type = 'UPDATE'")
     assert {each[0] for each in granted} == {"status", "attempts", "available_at", "lease_until", "lease_owner", "last_error", "settled_at"}
-    other = database.all("SELECT DISTINCT privilege_type FROM information_schema.table_privileges WHERE grantee = 'schema_test'")
-    assert other == [("SELECT",)]
+    other = database.all("SELECT DISTINCT privilege_type FROM information_schema.table_privileges WHERE grantee = 'schema_test' ORDER BY 1")
+    assert [each[0] for each in other] == table
     database.execute("DROP OWNED BY schema_test; DROP ROLE schema_test")
 
 

@@ -52,7 +52,7 @@ static void insert(struct race_world *world, PGconn *conn, int writer, struct ba
 {
 	struct buf text = {0};
 	int keys[15], n = 1 + (int)race_below(random, 15), i;
-	bool one_key = race_chance(random, 0.3);
+	bool one_key = race_chance(random, 0.3), commit;
 	PGresult *result;
 
 	buf_print(&text, "INSERT INTO %s (aggregate_id, payload%s) VALUES ", world->table,
@@ -76,10 +76,13 @@ static void insert(struct race_world *world, PGconn *conn, int writer, struct ba
 	result = run(world, conn, "insert", buf_text(&text));
 	for (i = 0; i < PQntuples(result); i++)
 		world_inserted(world, atoll(PQgetvalue(result, i, 0)), keys[i], race_chance(random, 0.003));
-	PQclear(result);
 	if (race_chance(random, 0.3))
 		race_pause_us(race_below(random, 20000));
-	PQclear(run(world, conn, "commit", race_chance(random, 0.05) ? "ROLLBACK" : "COMMIT"));
+	commit = race_chance(random, 0.95);
+	PQclear(run(world, conn, "commit", commit ? "COMMIT" : "ROLLBACK"));
+	for (i = 0; commit && i < PQntuples(result); i++)
+		world_committed(world, atoll(PQgetvalue(result, i, 0)));
+	PQclear(result);
 	buf_free(&text);
 }
 

@@ -30,7 +30,7 @@
 
 struct race_variant {
 	const char *name;
-	bool owner, settled, one_column, partitioned, key_index, block, view;
+	bool owner, settled, one_column, partitioned, key_index, block, view, delete;
 };
 
 extern const struct race_variant race_variants[];
@@ -76,6 +76,7 @@ struct race_row {
 	int16_t key; /* -1: none, or not inserted by us */
 	bool poison; /* kills the worker that tries to deliver it */
 	bool hand; /* people changed it while it may have been in flight, or finished it: documented exceptions apply */
+	bool committed; /* its insert */
 	bool overtaken; /* later rows may go on without it: failed with on_failed: continue, or taken away by hand */
 	int delivered;
 	uint64_t holder;    /* the claim that holds it; 0: none */
@@ -114,6 +115,7 @@ void world_fail(struct race_world *world, const char *format, ...) __attribute__
 void world_count(struct race_world *world, uint64_t *counter, uint64_t more);
 
 void world_inserted(struct race_world *world, int64_t id, int key, bool poison);
+void world_committed(struct race_world *world, int64_t id);
 void world_touched(struct race_world *world, int64_t id);    /* by hand; before the statement */
 void world_taken_away(struct race_world *world, int64_t id); /* the same, perhaps out of somebody's flight */
 void world_overtaken(struct race_world *world,

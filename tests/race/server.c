@@ -192,9 +192,9 @@ static struct slice text_slice(const char *text)
 	return text == NULL ? slice_of("") : slice_of(text);
 }
 
-static bool is_true(const PGresult *result, int row, int column)
+static struct slice any_cell(const void *result, int row, int column)
 {
-	return PQgetvalue(result, row, column)[0] == 't';
+	return server_cell(result, row, column);
 }
 
 struct sql_table_facts *server_inspect(PGconn *conn, const struct config_source *source)
@@ -204,7 +204,6 @@ struct sql_table_facts *server_inspect(PGconn *conn, const struct config_source 
 	struct buf table = {0};
 	struct err err;
 	PGresult *result;
-	int row;
 
 	if (!sql_table_name(source->table, &table, &err))
 		server_die("%s", err.text);
@@ -215,20 +214,10 @@ struct sql_table_facts *server_inspect(PGconn *conn, const struct config_source 
 		server_die("%s", PQresultErrorMessage(result));
 	if (PQntuples(result) == 0)
 		return NULL;
-	*facts = (struct sql_table_facts){.schema = PQgetvalue(result, 0, 0),
-					  .name = PQgetvalue(result, 0, 1),
-					  .relkind = PQgetvalue(result, 0, 2)[0],
-					  .n_columns = (size_t)PQntuples(result),
-					  .has_key_index = is_true(result, 0, 8)};
-	facts->columns = MEM_NEW_ARRAY(facts->n_columns, struct sql_column_facts);
-	for (row = 0; row < PQntuples(result); row++)
-		facts->columns[row] = (struct sql_column_facts){.name = PQgetvalue(result, row, 3),
-								.type = PQgetvalue(result, row, 4),
-								.bytea = is_true(result, row, 5),
-								.not_null = is_true(result, row, 6),
-								.microseconds = is_true(result, row, 7)};
+	sql_read_facts(facts, any_cell, result, (size_t)PQntuples(result), arena_new());
+	PQclear(result);
 	buf_free(&table);
-	return facts; /* borrows from the result, which stays */
+	return facts;
 }
 
 struct config_source server_source(const char *table)

@@ -18,6 +18,15 @@ const struct race_variant race_variants[] = {
 	 .block = true},
 	{.name = "view", .owner = true, .settled = true, .key_index = true, .block = true, .view = true},
 	{.name = "no-key-index", .owner = true, .settled = true, .block = true},
+	{.name = "delete", .owner = true, .settled = true, .key_index = true, .block = true, .delete = true},
+	{.name = "delete-no-owner", .settled = true, .key_index = true, .block = true, .delete = true},
+	{.name = "delete-partitioned",
+	 .owner = true,
+	 .settled = true,
+	 .partitioned = true,
+	 .key_index = true,
+	 .block = true,
+	 .delete = true},
 	{.name = NULL},
 };
 
@@ -37,6 +46,7 @@ struct config_source race_source(const struct race_variant *variant, const char 
 	struct config_source source = server_source(table);
 
 	source.on_failed = variant->block ? ON_FAILED_BLOCK : ON_FAILED_CONTINUE;
+	source.on_delivered = variant->delete ? ON_DELIVERED_DELETE : ON_DELIVERED_MARK;
 	source.retry.max_attempts = RACE_MAX_ATTEMPTS;
 	source.columns[COLUMN_HEADERS] = source.columns[COLUMN_EVENT_ID] = source.columns[COLUMN_TYPE] = NULL;
 	if (!variant->owner)

@@ -104,6 +104,13 @@ void world_inserted(struct race_world *world, int64_t id, int key, bool poison)
 	unlock(world);
 }
 
+void world_committed(struct race_world *world, int64_t id)
+{
+	lock(world);
+	world->rows[id].committed = true;
+	unlock(world);
+}
+
 void world_touched(struct race_world *world, int64_t id)
 {
 	lock(world);
@@ -326,10 +333,13 @@ static void finish(struct race_world *world, PGconn *conn, struct backoff_random
 
 static void check_row(struct race_world *world, int64_t id, const char *status, int attempts, const char *error)
 {
-	const struct race_row *row = &world->rows[id];
+	struct race_row *row = &world->rows[id];
 
+	row->committed = false; /* what is left of those is gone */
 	if (row->hand)
 		return;
+	if (strcmp(status, "SENT") == 0 && world->variant->delete)
+		world_fail(world, "row %ld was settled as sent and not deleted", (long)id);
 	if (strcmp(status, "SENT") == 0 && row->delivered == 0)
 		world_fail(world, "row %ld is marked sent and was never delivered", (long)id);
 	if (attempts > RACE_MAX_ATTEMPTS)
@@ -338,9 +348,18 @@ static void check_row(struct race_world *world, int64_t id, const char *status, 
 		world_fail(world, "row %ld was failed for its lease and never killed anybody", (long)id);
 }
 
+static void check_gone(struct race_world *world, int64_t id)
+{
+	const struct race_row *row = &world->rows[id];
+
+	if (row->committed && !row->hand && (row->delivered == 0 || !world->variant->delete))
+		world_fail(world, "row %ld is gone, and was delivered %d times", (long)id, row->delivered);
+}
+
 static void check_table(struct race_world *world, PGconn *conn)
 {
 	PGresult *result;
+	int64_t id;
 	int row;
 
 	server_run(
@@ -352,6 +371,8 @@ static void check_table(struct race_world *world, PGconn *conn)
 		check_row(world, atoll(PQgetvalue(result, row, 0)), PQgetvalue(result, row, 1),
 			  (int)strtol(PQgetvalue(result, row, 2), NULL, 10), PQgetvalue(result, row, 3));
 	PQclear(result);
+	for (id = 1; id <= world->n_rows; id++)
+		check_gone(world, id);
 }
 
 static void start(struct race_world *world, struct race_thread *threads, int n, void *(*main)(void *))

@@ -92,6 +92,10 @@ class Outbox:
     def wait_sent(self, count, deadline=30):
         self.wait_states({"SENT": count}, deadline)
 
+    def wait_delivered(self, count, on_delivered, deadline=30):
+        """Waits until all rows there are have been delivered: count of them are sent, or none is left."""
+        self.wait_states({"SENT": count} if on_delivered == "mark" else {}, deadline)
+
     # ---- records
 
     def records(self, at_least=0, deadline=30):

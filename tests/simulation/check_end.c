@@ -6,12 +6,27 @@
 
 enum window { WINDOW_LEASE, WINDOW_CRASH, WINDOW_REPLACED, WINDOW_TIMED_OUT, WINDOW_NONE };
 
+/* The relay itself has settled it as sent: marked, or deleted. */
+static bool is_settled_sent(const struct row *row)
+{
+	const struct claim_record *claim = row->record == NULL ? NULL : row->record->claims;
+
+	while (claim != NULL && !(claim->settled && claim->state == ROW_SENT))
+		claim = claim->next;
+	return claim != NULL;
+}
+
 static void check_row_end(struct sim *sim, const struct row *row)
 {
 	const struct version *version = table_committed(row);
+	bool sent = is_settled_sent(row);
 
+	if (sent && row->record->written == 0 && !row->record->orderless)
+		sim_fail(sim, "lost", "row %lld was settled as sent and is on no topic", (long long)row->id);
 	if (version == NULL)
 		return;
+	if (sent && sim->checker->config->on_delivered == ON_DELIVERED_DELETE)
+		sim_fail(sim, "kept", "row %lld was delivered, and is not deleted", (long long)row->id);
 	if (version->state == ROW_SENT &&
 	    (row->record == NULL || (row->record->written == 0 && !row->record->orderless)))
 		sim_fail(sim, "lost", "row %lld is marked sent and is on no topic", (long long)row->id);

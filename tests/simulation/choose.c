@@ -7,6 +7,7 @@ void choose_config(struct sim *sim, struct config_source *config, struct config_
 	configs_standard(config, header);
 	config->ordering = sim_chance(sim, 0.85) ? ORDERING_KEY : ORDERING_NONE;
 	config->on_failed = sim_chance(sim, 0.6) ? ON_FAILED_BLOCK : ON_FAILED_CONTINUE;
+	config->on_delivered = sim->seed % 4 == 3 ? ON_DELIVERED_DELETE : ON_DELIVERED_MARK;
 	/* Not together, one close behind the other, and as many as there are. */
 	config->max_in_flight_per_key = sim_chance(sim, 0.3) ? 1 : sim_chance(sim, 0.3) ? 3 : 1000;
 	config->batch = sim_between(sim, 1, 20);

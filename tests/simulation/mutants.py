@@ -25,6 +25,10 @@ MUTANTS = {
         ("outcome.c",
             "\t\tsettle_again(source, job->verdict == VERDICT_UNKNOWN);\n",
             "\t\tstruct row *row;\n\n\t\twhile ((row = STAGE_FIRST(source, STAGE_SETTLING)) != NULL)\n\t\t\tremove_row(row);\n")),
+    "outcomes-mixed": ("sent-unproven",
+        ("outcome.c",
+            "if ((STAGE_ROW(node)->outcome == OUTCOME_SENT) == sent)",
+            "if (sent || STAGE_ROW(node)->outcome != OUTCOME_SENT)")),
     "fenced-uncounted": ("miscounted",
         ("outcome.c",
             "source->stats.fenced->value++;",
@@ -218,7 +222,7 @@ MUTANTS = {
 # break: the checks one of which must notice
 BREAKS = {
     "ctid": "overtakes", "recheck": "lease-stolen", "key-order": "overtakes", "lease-time": "lease-stolen", "fence-lease": "fence",
-    "fence-owner": "fence", "share": "share", "pull": "starved hammers", "park-state": "parked-in-flight", "sweep": "starved",
+    "fence-owner": "fence", "fence-delete": "fence", "share": "share", "pull": "starved hammers", "park-state": "parked-in-flight", "sweep": "starved",
     "attempts": "attempt-uncounted", "suspects": "suspect-in-batch", "expire": "starved", "give-back": "attempt-kept",
     "early-answer": "unclaimed published-after-outcome", "ack": "lost order", "silence": "drain lease-ran-out starved",
     "reentry": "in-flight crashed", "gaps": "order", "deadline": "order",

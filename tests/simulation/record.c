@@ -49,7 +49,8 @@ static bool recorded(const struct statement *statement)
 void record_config(struct sim *sim, const struct config_source *config)
 {
 	if (sim->record != NULL)
-		fprintf(sim->record, "H %d %d\n", (int)config->ordering, (int)config->on_failed);
+		fprintf(sim->record, "H %d %d %d\n", (int)config->ordering, (int)config->on_failed,
+			(int)config->on_delivered);
 }
 
 void record_insert(const struct xact *xact, const struct row *row)

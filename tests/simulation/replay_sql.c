@@ -182,6 +182,7 @@ static void begin_history(struct replay *replay, char *rest)
 	configs_standard(&replay->config, &replay->header);
 	replay->config.ordering = (enum config_ordering)replay_number(&rest);
 	replay->config.on_failed = (enum config_on_failed)replay_number(&rest);
+	replay->config.on_delivered = (enum config_on_delivered)replay_number(&rest);
 	route_free(replay->route);
 	sql_free(replay->sql);
 	replay->route = route_new(&replay->config, &err);

@@ -11,6 +11,7 @@ static const char *const break_names[SIM_BREAKS] = {
 	[BREAK_LEASE_TIME] = "lease-time",
 	[BREAK_FENCE_LEASE] = "fence-lease",
 	[BREAK_FENCE_OWNER] = "fence-owner",
+	[BREAK_FENCE_DELETE] = "fence-delete",
 	[BREAK_SHARE] = "share",
 	[BREAK_PULL] = "pull",
 	[BREAK_PARK_STATE] = "park-state",

@@ -21,13 +21,14 @@
  * code are broken in its source, by the `mutants` script. */
 enum sim_break {
 	BREAK_NOTHING,
-	BREAK_CTID,	   /* the claim compares ids, not row versions */
-	BREAK_RECHECK,	   /* what is locked is not looked at again */
-	BREAK_KEY_ORDER,   /* the claim takes every candidate */
-	BREAK_LEASE_TIME,  /* the claim takes rows whose lease has not ended */
-	BREAK_FENCE_LEASE, /* a settle does not name the lease */
-	BREAK_FENCE_OWNER, /* a settle names neither lease nor owner's claim */
-	BREAK_SHARE,	   /* one key may fill the memory */
+	BREAK_CTID,	    /* the claim compares ids, not row versions */
+	BREAK_RECHECK,	    /* what is locked is not looked at again */
+	BREAK_KEY_ORDER,    /* the claim takes every candidate */
+	BREAK_LEASE_TIME,   /* the claim takes rows whose lease has not ended */
+	BREAK_FENCE_LEASE,  /* a settle does not name the lease */
+	BREAK_FENCE_OWNER,  /* a settle names neither lease nor owner's claim */
+	BREAK_FENCE_DELETE, /* nor does one that deletes */
+	BREAK_SHARE,	    /* one key may fill the memory */
 	BREAK_PULL, /* nothing leads past a key's followers: none is drawn forward, no claim starts further on */
 	BREAK_PARK_STATE,   /* what is parked stays in flight */
 	BREAK_SWEEP,	    /* the sweep frees nothing */

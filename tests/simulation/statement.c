@@ -141,6 +141,9 @@ static bool is_held(const struct statement *statement, const struct version *ver
 		return false;
 	if (broken == BREAK_FENCE_OWNER)
 		return true;
+	if (broken == BREAK_FENCE_DELETE && outcome->state == ROW_SENT &&
+	    statement->config->on_delivered == ON_DELIVERED_DELETE)
+		return true;
 	if (broken != BREAK_FENCE_LEASE && version->lease_until != outcome->lease)
 		return false;
 	return outcome->owner == NULL ||
@@ -154,6 +157,7 @@ static void settle_row(struct statement *statement, struct row *row, const struc
 
 	statement->effects[statement->n_effects - 1].outcome = outcome;
 	version->state = outcome->state;
+	version->deleted = outcome->state == ROW_SENT && statement->config->on_delivered == ON_DELIVERED_DELETE;
 	if (statement->sim->broken != BREAK_GIVE_BACK)
 		version->attempts = version->attempts > outcome->back ? version->attempts - outcome->back : 0;
 	if (outcome->state == ROW_FAILED)

@@ -100,6 +100,7 @@ START_TEST(test_defaults)
 	ck_assert(source->headers[1].optional);
 	ck_assert_int_eq(source->ordering, ORDERING_KEY);
 	ck_assert_int_eq(source->on_failed, ON_FAILED_BLOCK);
+	ck_assert_int_eq(source->on_delivered, ON_DELIVERED_MARK);
 	ck_assert_int_eq(source->lease_us, 60000000);
 	ck_assert_int_eq(source->max_in_flight_bytes, 64 << 20);
 	ck_assert_double_eq(source->retry.multiplier, 2);
@@ -208,7 +209,8 @@ static const struct {
 	 "F:5:21: retry.jitter: \"1.5\" must be a number from 0 to 1, with up to 6 decimals\n"},
 	{SOURCE "    ordering: keys\n",
 	 "F:5:15: ordering: \"keys\" must be one of key, none (did you mean key?)\n"},
-	{SOURCE "    on_delivered: delete\n", "F:5:19: on_delivered: \"delete\" must be one of mark\n"},
+	{SOURCE "    on_delivered: deleted\n",
+	 "F:5:19: on_delivered: \"deleted\" must be one of mark, delete (did you mean delete?)\n"},
 	{SOURCE "    preset: task\n", "F:5:13: preset: \"task\" must be one of outboxd, message\n"},
 	{SOURCE "    table: a.b.c\n",
 	 "F:5:12: table: a.b.c is no table name: write name or schema.name, with \"quotes\" "

@@ -148,6 +148,24 @@ START_TEST(test_variants)
 }
 END_TEST
 
+/* The fence of a settle that deletes is that of one that marks. */
+START_TEST(test_delete)
+{
+	struct config_source config = source();
+	struct sql *mark = build(&config), *delete;
+	const char *fence = strstr(sql_statement(mark, SQL_SETTLE_SENT)->text, "unnest(");
+
+	config.on_delivered = ON_DELIVERED_DELETE;
+	delete = build(&config);
+	ck_assert(has_text(delete, SQL_SETTLE_SENT, "DELETE FROM \"event_outbox\" o\n USING unnest("));
+	ck_assert(!has_text(delete, SQL_SETTLE_SENT, "SET"));
+	ck_assert_str_eq(strstr(sql_statement(delete, SQL_SETTLE_SENT)->text, "unnest("), fence);
+	ck_assert_str_eq(sql_statement(delete, SQL_SETTLE)->text, sql_statement(mark, SQL_SETTLE)->text);
+	sql_free(mark);
+	sql_free(delete);
+}
+END_TEST
+
 static struct sql_column_facts columns[] = {
 	{"id", "uuid", .not_null = true},
 	{"seq", "bigint", .not_null = true},
@@ -162,7 +180,7 @@ static struct sql_column_facts columns[] = {
 static struct sql_table_facts facts(void)
 {
 	return (struct sql_table_facts){
-		"public", "event_outbox", 'r', columns, sizeof(columns) / sizeof(columns[0]), true};
+		"public", "event_outbox", 'r', columns, sizeof(columns) / sizeof(columns[0]), true, true};
 }
 
 START_TEST(test_facts)
@@ -326,6 +344,11 @@ START_TEST(test_schema)
 	ck_assert_ptr_nonnull(
 		strstr(text, "-- GRANT UPDATE (\"status\", \"attempts\", \"available_at\", \"lease_until\", "
 			     "\"lease_owner\", \"last_error\", \"settled_at\")"));
+	ck_assert_ptr_nonnull(strstr(text, "-- GRANT SELECT ON \"event_outbox\" TO outboxd;"));
+	free(text);
+	config.on_delivered = ON_DELIVERED_DELETE;
+	text = printed(&config, false);
+	ck_assert_ptr_nonnull(strstr(text, "-- GRANT SELECT, DELETE ON \"event_outbox\" TO outboxd;"));
 	free(text);
 	config.notify = NULL;
 	config.ordering = ORDERING_NONE;
@@ -367,6 +390,7 @@ Suite *suite(void)
 
 	tcase_add_loop_test(tcase, test_parameters, 0, 32);
 	tcase_add_test(tcase, test_variants);
+	tcase_add_test(tcase, test_delete);
 	tcase_add_test(tcase, test_facts);
 	tcase_add_test(tcase, test_missing_columns);
 	tcase_add_test(tcase, test_template_columns);
