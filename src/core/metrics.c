@@ -93,11 +93,11 @@ static const struct family families[METRICS] = {
 static const double coarse[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 				0.25,	0.5,   1,      2.5,   5,    10,	   30,	 60};
 /* Steps of about a quarter where the path from commit to acknowledgement lies while all is well: quantiles of it,
- * interpolated, are good to a tenth. */
-static const double fine[] = {0.00025, 0.0003, 0.0004, 0.0005, 0.00065, 0.0008, 0.001,	0.00125,
-			      0.0016,  0.002,  0.0025, 0.0032, 0.004,	0.005,	0.0065, 0.008,
-			      0.01,    0.013,  0.016,  0.02,   0.025,	0.03,	0.05,	0.1,
-			      0.25,    0.5,    1,      2.5,    5,	10,	30,	60};
+ * interpolated, are good to a tenth. 1.1: without NOTIFY many rows wait for a whole poll interval, 1 s by default. */
+static const double fine[] = {0.00025, 0.0003, 0.0004, 0.0005, 0.00065, 0.0008, 0.001, 0.00125, 0.0016, 0.002,
+			      0.0025,  0.0032, 0.004,  0.005,  0.0065,	0.008,	0.01,  0.013,	0.016,	0.02,
+			      0.025,   0.03,   0.05,   0.07,   0.1,	0.15,	0.25,  0.35,	0.5,	0.75,
+			      1,       1.1,    1.5,    2.5,    5,	10,	30,    60};
 #define BOUNDS_MAX (sizeof(fine) / sizeof(fine[0]))
 
 struct scale {
