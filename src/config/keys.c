@@ -173,7 +173,7 @@ static const struct key source_keys[] = {
 	 .words = on_delivered_words,
 	 .sentence =
 		 "mark: a delivered row stays, in the state sent. delete: it is deleted, which costs PostgreSQL "
-		 "far less and keeps the table small; the role needs the DELETE privilege."},
+		 "a third less and keeps the table small; the role needs the privilege DELETE."},
 	{"batch", KEY_INTEGER, offsetof(struct config_source, batch), "500", .min = 1, .max = 100000,
 	 .sentence = "Rows that one claim takes at most."},
 	{"max_in_flight", KEY_INTEGER, offsetof(struct config_source, max_in_flight), "4000", .min = 1,
