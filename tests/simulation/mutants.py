@@ -217,7 +217,7 @@ MUTANTS = {
 }
 # break: the checks one of which must notice
 BREAKS = {
-    "ctid": "overtakes", "recheck": "lease-stolen", "key-order": "overtakes", "lease-time": "lease-stolen", "fence-lease": "fence",
+    "ctid": "overtakes", "recheck": "lease-stolen crashed", "key-order": "overtakes share", "lease-time": "lease-stolen", "fence-lease": "fence",
     "fence-owner": "fence", "fence-delete": "fence", "share": "share", "pull": "starved hammers", "park-state": "parked-in-flight", "sweep": "starved",
     "attempts": "attempt-uncounted", "suspects": "suspect-in-batch", "expire": "starved", "give-back": "attempt-kept",
     "early-answer": "unclaimed published-after-outcome", "ack": "lost order", "silence": "drain lease-ran-out starved",
