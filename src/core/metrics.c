@@ -43,6 +43,10 @@ static const struct family families[METRICS] = {
 	       "Age of the oldest unfinished row, as last counted.", "source"),
 	FAMILY(BLOCKED_KEYS, "outboxd_blocked_keys", GAUGE, "Keys that wait behind a failed row, as last counted.",
 	       "source"),
+	FAMILY(SNAPSHOT_AGE, "outboxd_oldest_snapshot_age_transactions", GAUGE,
+	       "Transactions begun since the oldest snapshot that anybody in the database still holds, as last counted: what "
+	       "was changed since then cannot be removed, and claims read over it.",
+	       "source"),
 	FAMILY(ROWS_REFRESHED, "outboxd_rows_refreshed_timestamp_seconds", GAUGE,
 	       "When the rows, ages and blocked keys were last counted, in Unix time.", "source"),
 	FAMILY(QUEUED, "outboxd_queued_messages", GAUGE, "Claimed rows that have not been handed to Kafka yet.",

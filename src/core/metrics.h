@@ -15,6 +15,7 @@ enum metric {
 	METRIC_ROWS,		      /* source, state */
 	METRIC_OLDEST_PENDING_AGE,    /* source */
 	METRIC_BLOCKED_KEYS,	      /* source */
+	METRIC_SNAPSHOT_AGE,	      /* source */
 	METRIC_ROWS_REFRESHED,	      /* source: when METRIC_ROWS and the ages were counted, Unix seconds */
 	METRIC_QUEUED,		      /* source */
 	METRIC_IN_FLIGHT,	      /* source */

@@ -94,9 +94,10 @@ enum sql_count_column {
 	SQL_N_SUSPECTS,	    /* int8: expired, two attempts or more, one left at least */
 	SQL_N_EXHAUSTED,    /* int8: expired, none left */
 	SQL_N_OLDEST_US,    /* int8: age of the oldest open row in microseconds; NULL when there is none */
-	SQL_N_BOUNDED	    /* int4: 1 when the bound was reached and the numbers are lower limits */
+	SQL_N_BOUNDED,	    /* int4: 1 when the bound was reached and the numbers are lower limits */
+	SQL_N_SNAPSHOT_AGE  /* int8: transactions begun since the oldest snapshot still held in the database */
 };
-#define SQL_COUNT_COLUMNS (SQL_N_BOUNDED + 1)
+#define SQL_COUNT_COLUMNS (SQL_N_SNAPSHOT_AGE + 1)
 #define SQL_COUNT_BOUND 100000
 /* Rows a sweep frees at most: when it freed so many it is to be repeated at once. */
 #define SQL_SWEEP_LIMIT 10000

@@ -43,6 +43,14 @@ const struct sqltext_part sqlcount_count[] = {
 	 "       suspects, exhausted, oldest,\n"
 	 "       CASE WHEN (SELECT count(*) FROM front) >= " BOUND " OR (SELECT count(*) FROM back) >= " BOUND},
 	{IN_KEY_INDEX, SETTLED, "              OR (SELECT count(*) FROM open) >= " BOUND},
-	{0, 0, "            THEN 1 ELSE 0 END\n  FROM n"},
+	/* Rows that were changed since the oldest snapshot are kept for it, whoever holds it: a session, a standby, a slot, or a
+	 * transaction that writes. Everybody may see how old it is in transactions; in seconds only a monitor may. */
+	{0, 0,
+	 "            THEN 1 ELSE 0 END,\n"
+	 "       greatest(txid_snapshot_xmax(s) - txid_snapshot_xmin(s),\n"
+	 "                (SELECT max(age(a.backend_xmin)) FROM pg_stat_activity a\n"
+	 "                  WHERE a.datname = current_database() OR a.datname IS NULL),\n"
+	 "                (SELECT max(age(r.xmin)) FROM pg_replication_slots r))::bigint\n"
+	 "  FROM n, txid_current_snapshot() s"},
 	{0, 0, NULL},
 };

@@ -255,6 +255,7 @@ static void count_answered(struct source *source, struct job *job)
 	for (i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
 		show_count(source, job, METRIC_ROWS, gauges[i].state, gauges[i].column);
 	show_count(source, job, METRIC_BLOCKED_KEYS, NULL, SQL_N_BLOCKED_KEYS);
+	show_count(source, job, METRIC_SNAPSHOT_AGE, NULL, SQL_N_SNAPSHOT_AGE);
 	age = db_result_cell(job->result, 0, SQL_N_OLDEST_US);
 	set_gauge(source, METRIC_OLDEST_PENDING_AGE, NULL, age.bytes == NULL ? 0 : (double)pg_get_int8(age) / 1e6);
 	source->counted_us = source->now_us;

@@ -360,7 +360,8 @@ static void set_gauge(struct source *source, enum metric metric, double value)
 
 void source_update_metrics(struct source *source)
 {
-	static const enum metric counted[] = {METRIC_ROWS, METRIC_OLDEST_PENDING_AGE, METRIC_BLOCKED_KEYS};
+	static const enum metric counted[] = {METRIC_ROWS, METRIC_OLDEST_PENDING_AGE, METRIC_BLOCKED_KEYS,
+					      METRIC_SNAPSHOT_AGE};
 	const struct list *stages = source->stages;
 	size_t i;
 

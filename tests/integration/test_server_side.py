@@ -1,6 +1,7 @@
 """What a PostgreSQL server sees of relays: sessions, statements, transactions, updates of rows."""
 import collections
 import subprocess
+import threading
 import time
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from rig.postgres import programs
 from rig.proxy import Proxy
 from rig.scale import scaled
-from rig.serverlog import log_statements, most_sessions, statements
+from rig.serverlog import entries, log_statements, most_sessions, statements, switch
 from rig.wait import stays, wait_until
 
 CONNECTIONS = 2  # postgres.connections
@@ -61,6 +62,62 @@ def test_F061_neither_sessions_nor_descriptors_leak(cluster, mock_outbox, sessio
     # One more for a moment, which proves that notifications arrive.
     assert most_sessions(cluster.log_since(begin)) <= CONNECTIONS + 2
     proxy.close()
+
+
+# ---- transactions
+
+class Writers:
+    """Threads that insert rows, each in a transaction of its own, until they are stopped."""
+
+    def __init__(self, outbox, count=2):
+        self.outbox, self.rows, self.stopped = outbox, [0] * count, threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(writer,), daemon=True) for writer in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, writer):
+        connection = self.outbox.database.connect()
+        with connection.cursor() as cursor:
+            while not self.stopped.is_set():
+                cursor.execute("INSERT INTO event_outbox (aggregate_id, event_type, payload) VALUES (%s, 'e', '{}')", (f"w{writer}",))
+                self.rows[writer] += 1
+        connection.close()
+
+    def stop(self):
+        self.stopped.set()
+        for thread in self.threads:
+            thread.join()
+
+
+@pytest.mark.limit(scaled(120, 900))
+def test_F084_a_foreign_snapshot_is_told(cluster, mock_outbox):
+    """A snapshot held for thousands of transactions, in place of 10 min at 500 a second; rows are removed after sending. Claims
+    read over what is kept for it, so a gauge must tell; and the relay's own sessions hold nothing, by the server's account."""
+    database = mock_outbox.database
+    # Among the settings of the relay's own sessions: whoever idles in a transaction for longer is thrown out.
+    switch(database, idle_in_transaction_session_timeout="100ms")
+    relay, begin = mock_outbox.start({"poll": "200ms"}), cluster.log_size()
+
+    def age():
+        return relay.metrics().sum("outboxd_oldest_snapshot_age_transactions")
+
+    holder = database.connect(autocommit=False)
+    holder.cursor().execute("SET idle_in_transaction_session_timeout = 0; COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ;"
+                            " SELECT count(*) FROM event_outbox")
+    writers = Writers(mock_outbox)
+    try:
+        end = time.monotonic() + scaled(4, 600)
+        while time.monotonic() < end:
+            database.execute("DELETE FROM event_outbox WHERE settled_at IS NOT NULL")
+            time.sleep(0.1)
+    finally:
+        writers.stop()
+    assert sum(writers.rows) > 1000
+    wait_until(lambda: age() >= sum(writers.rows), 10, age)
+    holder.rollback()
+    wait_until(lambda: age() == 0, 20, age)
+    assert [entry for entry in entries(cluster.log_since(begin)) if "idle-in-transaction" in entry.text] == []
+    assert relay.events("statement_failed") == relay.events("postgres_connection_lost") == []
 
 
 # ---- doing nothing

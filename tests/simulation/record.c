@@ -109,7 +109,8 @@ void record_run(struct statement *statement)
 		statement->sim->record = NULL;
 		return;
 	}
-	columns = statement->kind == SQL_COUNT ? SQL_COUNT_COLUMNS : columns;
+	/* The last one is of the server, not of the table. */
+	columns = statement->kind == SQL_COUNT ? SQL_N_SNAPSHOT_AGE : columns;
 	result = result_of(statement);
 	fprintf(out, "L %d %zu", statement->xact.number, columns);
 	for (int row = 0; row < db_result_rows(result); row++) {

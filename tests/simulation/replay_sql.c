@@ -308,16 +308,22 @@ static char *hex_of(const PGresult *result, int row, int column)
 	return buf_take(&buf);
 }
 
+static bool returns_ids(enum sql_kind kind)
+{
+	return kind == SQL_SETTLE_SENT || kind == SQL_SETTLE || kind == SQL_EXPIRE;
+}
+
 /* Rows of ids come in any order. */
-static void compare_cells(const struct replay *replay, char **expected, int n, const PGresult *result, bool ids)
+static void compare_cells(const struct replay *replay, char **expected, int n, const PGresult *result,
+			  enum sql_kind kind)
 {
 	char *actual[CELLS_MAX];
-	int columns = PQnfields(result), got = PQntuples(result) * columns;
+	int columns = kind == SQL_COUNT ? SQL_N_SNAPSHOT_AGE : PQnfields(result), got = PQntuples(result) * columns;
 	char text[200];
 
 	for (int i = 0; i < got && i < CELLS_MAX; i++)
 		actual[i] = hex_of(result, i / columns, i % columns);
-	if (ids) {
+	if (returns_ids(kind)) {
 		qsort(actual, (size_t)got, sizeof(char *), compare_words);
 		qsort(expected, (size_t)n, sizeof(char *), compare_words);
 	}
@@ -329,11 +335,6 @@ static void compare_cells(const struct replay *replay, char **expected, int n, c
 	}
 	for (int i = 0; i < got; i++)
 		mem_free(actual[i]);
-}
-
-static bool returns_ids(enum sql_kind kind)
-{
-	return kind == SQL_SETTLE_SENT || kind == SQL_SETTLE || kind == SQL_EXPIRE;
 }
 
 static void complete(struct replay *replay, char *rest)
@@ -355,7 +356,7 @@ static void complete(struct replay *replay, char *rest)
 	if (has_gate(session->kind))
 		gate(replay, session, "pg_advisory_unlock");
 	result = finish(replay, session);
-	compare_cells(replay, expected, n, result, returns_ids(session->kind));
+	compare_cells(replay, expected, n, result, session->kind);
 	PQclear(result);
 }
 

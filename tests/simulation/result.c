@@ -266,6 +266,7 @@ static struct db_result *count_result(const struct statement *statement)
 	else
 		put_integer(result, numbers[SQL_N_OLDEST_US], 8);
 	put_integer(result, 0, 4);
+	put_integer(result, 0, 8);
 	return result;
 }
 

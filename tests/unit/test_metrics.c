@@ -59,6 +59,7 @@ static const char *const families[][2] = {
 	{"outboxd_rows", "gauge"},
 	{"outboxd_oldest_pending_age_seconds", "gauge"},
 	{"outboxd_blocked_keys", "gauge"},
+	{"outboxd_oldest_snapshot_age_transactions", "gauge"},
 	{"outboxd_rows_refreshed_timestamp_seconds", "gauge"},
 	{"outboxd_queued_messages", "gauge"},
 	{"outboxd_in_flight_messages", "gauge"},
