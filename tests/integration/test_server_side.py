@@ -93,17 +93,17 @@ class Writers:
 def test_F084_a_foreign_snapshot_is_told(cluster, mock_outbox):
     """A snapshot held for thousands of transactions, in place of 10 min at 500 a second; rows are removed after sending. Claims
     read over what is kept for it, so a gauge must tell; and the relay's own sessions hold nothing, by the server's account."""
-    database = mock_outbox.database
-    # Among the settings of the relay's own sessions: whoever idles in a transaction for longer is thrown out.
+    database, relay, begin = mock_outbox.database, mock_outbox.relay({"poll": "200ms"}), cluster.log_size()
+    # Of the sessions from here on, the relay's among them: whoever idles in a transaction for longer is thrown out.
     switch(database, idle_in_transaction_session_timeout="100ms")
-    relay, begin = mock_outbox.start({"poll": "200ms"}), cluster.log_size()
+    relay.start()
 
     def age():
         return relay.metrics().sum("outboxd_oldest_snapshot_age_transactions")
 
-    holder = database.connect(autocommit=False)
-    holder.cursor().execute("SET idle_in_transaction_session_timeout = 0; COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ;"
-                            " SELECT count(*) FROM event_outbox")
+    holder = database.connect().cursor()
+    holder.execute("SET idle_in_transaction_session_timeout = 0")
+    holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM event_outbox")
     writers = Writers(mock_outbox)
     try:
         end = time.monotonic() + scaled(4, 600)
@@ -114,7 +114,7 @@ def test_F084_a_foreign_snapshot_is_told(cluster, mock_outbox):
         writers.stop()
     assert sum(writers.rows) > 1000
     wait_until(lambda: age() >= sum(writers.rows), 10, age)
-    holder.rollback()
+    holder.execute("ROLLBACK")
     wait_until(lambda: age() == 0, 20, age)
     assert [entry for entry in entries(cluster.log_since(begin)) if "idle-in-transaction" in entry.text] == []
     assert relay.events("statement_failed") == relay.events("postgres_connection_lost") == []
