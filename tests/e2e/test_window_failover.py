@@ -12,10 +12,12 @@ pytestmark = [pytest.mark.xdist_group("three brokers"), pytest.mark.limit(600 if
               pytest.mark.parametrize("window", WINDOWS)]
 
 MESSAGE_TIMEOUT = 2
-QUICK = {"kafka": {"message_timeout": f"{MESSAGE_TIMEOUT}s", "properties": {"batch.num.messages": "10"}}}
+QUICK = {"kafka": {"message_timeout": f"{MESSAGE_TIMEOUT}s", "properties": {"batch.num.messages": "2"}}}
 LEASE = {"lease": "7s", "poll": "200ms"}
 TIMES = 10 if LONG else 1
 
+# As much as goes through one row after the other; and so much that there are always several in flight.
+LOAD = {"one": {"rate": 200, "backlog": 400}, "wide": {"rate": 600, "backlog": 1000}}
 # Half of the rows have one key, the others ten: on two partitions, which have different leaders.
 KEYS = "CASE WHEN n % 2 = 0 THEN 'one' ELSE 'k' || n % 20 END"
 
@@ -41,10 +43,10 @@ def flow(outbox, window):
     """A relay and a writer, and flow() that waits until rows go out; at the end everything has to have arrived in order."""
     outbox.topic = outbox.broker.create_topic(partitions=2)
     relay = outbox.start({**WINDOWS[window], **LEASE}, **QUICK)
-    with Writer(outbox, rate=200, backlog=400, aggregate_id=KEYS) as writer:
-        wait_flow(outbox, relay, 100)
-        yield lambda: wait_flow(outbox, relay, 100)
-        wait_flow(outbox, relay, 100)
+    with Writer(outbox, **LOAD[window], aggregate_id=KEYS) as writer:
+        wait_flow(outbox, relay, LOAD[window]["rate"] // 2)
+        yield lambda: wait_flow(outbox, relay, LOAD[window]["rate"] // 2)
+        wait_flow(outbox, relay, LOAD[window]["rate"] // 2)
         rows = writer.stop()
     settle(outbox)
     check_relays([relay], check_order(outbox, rows))

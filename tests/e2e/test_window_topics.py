@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.parametrize("window", WINDOWS)]
 # Rows of keys g0 to g9 go to the good topic, those of b0 to b9 to the other, those of m to both by turns.
 KEYS = "CASE n % 4 WHEN 0 THEN 'b' || n / 4 % 10 WHEN 1 THEN 'm' ELSE 'g' || n / 4 % 10 END"
 SOURCE = {"topic": "{event_type}", "poll": "200ms"}
-QUICK = {"kafka": {"properties": {"batch.num.messages": "10"}}}
-REPLACEMENTS = 3  # of the producer, at most: a topic's fault comes back again and again, and must not cost one each time
+QUICK = {"kafka": {"properties": {"batch.num.messages": "2"}}}
+REPLACEMENTS = 1  # of the producer, at most: a topic's fault comes back again and again, and must not cost one each time
 
 
 @pytest.fixture
