@@ -261,15 +261,17 @@ static void note_bad_answer(struct row *row)
 void answer_handle_all(struct source *source)
 {
 	struct row *row;
+	struct key *key;
 
 	while ((row = STAGE_FIRST(source, STAGE_ANSWERED)) != NULL) {
+		key = row->key; /* without one the row may be gone at once */
 		row->topic->in_flight--;
 		row->alone = was_alone(row);
 		if (row->answer.verdict == VERDICT_OK)
 			delivered(row);
 		else
 			note_bad_answer(row);
-		if (row->key != NULL && keys_refused(row->key))
-			conclude_key(row->key);
+		if (key != NULL && keys_refused(key))
+			conclude_key(key);
 	}
 }

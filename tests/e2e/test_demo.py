@@ -6,6 +6,11 @@ import subprocess
 import sys
 import urllib.request
 
+import pytest
+
+# One after the other, for they look for what the other might leave.
+pytestmark = pytest.mark.xdist_group("demo")
+
 TESTS = pathlib.Path(__file__).parents[1]
 
 
