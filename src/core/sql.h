@@ -127,12 +127,13 @@ struct sql_table_facts {
 	char relkind;		   /* r p v ... */
 	struct sql_column_facts *columns;
 	size_t n_columns;
-	bool has_key_index; /* some index has the key column first; false when the file maps no key */
-	bool may_delete;    /* the session's role may delete rows */
+	bool has_key_index;	/* some index has the key column first; false when the file maps no key */
+	bool may_delete;	/* the session's role may delete rows */
+	bool tells_compression; /* the server has pg_column_compression */
 };
 
 /* The statement that asks the catalog (SQL_INSPECT, parameters SQL_P_TABLE and SQL_P_KEY_COLUMN). One row a column: schema, name, relkind,
- * column name, type, bytea, not null, microseconds, key index, may delete (all text, booleans t/f). No row: no such
+ * column name, type, bytea, not null, microseconds, key index, may delete, tells compression (all text, booleans t/f). No row: no such
  * table. The role needs no privilege on the table for it. */
 extern const struct sql_statement sql_inspect;
 

@@ -14,7 +14,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "  SELECT {c.r} AS r, {c.id} AS id, {c.order} AS ord, {c.due} AS due, {c.taken} AS taken,"},
 	{KEYED, 0, "         {c.key} AS key,"},
 	{0, 0,
-	 "         coalesce(pg_column_size({c.payload}), 0) AS bytes\n"
+	 "         coalesce({c.bytes}, 0) AS bytes\n"
 	 "    FROM {table} c\n"
 	 "   WHERE {c.unfinished} AND {c.due} <= now()"},
 	{SQLTEXT_FAR, 0, "     AND ({c.due}, {c.order}) > ({$far_due}, {$far_id}::{:order_type})"},

@@ -4,7 +4,19 @@
 #include "base/mem.h"
 
 /* The columns of sql_inspect. */
-enum { SCHEMA, NAME, RELKIND, COLUMN, TYPE, BYTEA, NOT_NULL, MICROSECONDS, KEY_INDEX, MAY_DELETE };
+enum {
+	SCHEMA,
+	NAME,
+	RELKIND,
+	COLUMN,
+	TYPE,
+	BYTEA,
+	NOT_NULL,
+	MICROSECONDS,
+	KEY_INDEX,
+	MAY_DELETE,
+	TELLS_COMPRESSION
+};
 
 static char *copy(struct arena *arena, struct slice cell)
 {
@@ -28,6 +40,7 @@ void sql_read_facts(struct sql_table_facts *facts, sql_cell_fn *cell, const void
 		.relkind = copy(arena, cell(result, 0, RELKIND))[0],
 		.has_key_index = is_true(cell(result, 0, KEY_INDEX)),
 		.may_delete = is_true(cell(result, 0, MAY_DELETE)),
+		.tells_compression = is_true(cell(result, 0, TELLS_COMPRESSION)),
 		.columns = columns,
 		.n_columns = n_rows,
 	};

@@ -251,6 +251,8 @@ static void set_flags(struct fitting *fitting)
 			  ? SQLTEXT_AGE
 			  : 0;
 	*flags |= payload != NULL && payload->bytea ? SQLTEXT_BYTEA : 0;
+	*flags |= payload != NULL && (payload->bytea || is_text(payload)) ? SQLTEXT_LENGTH : 0;
+	*flags |= facts != NULL && facts->tells_compression ? SQLTEXT_COMPRESSION : 0;
 	*flags |= is_integer(fitting->columns[COLUMN_TIMESTAMP]) ? SQLTEXT_MILLIS : 0;
 }
 

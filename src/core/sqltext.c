@@ -111,6 +111,13 @@ static const struct expression {
 	{"partition_text", 0, "NULL::text"},
 	{"value", SQLTEXT_BYTEA, "{.payload}"},
 	{"value", 0, "{.payload}::text"},
+	/* What the payload takes when it is read: compressed on disk it may be a hundredth of that. In an array it is not
+	 * compressed, which costs less than making its text. */
+	{"bytes", SQLTEXT_LENGTH, "octet_length({.payload})"},
+	{"bytes", SQLTEXT_COMPRESSION,
+	 "CASE WHEN pg_column_compression({.payload}) IS NULL THEN pg_column_size({.payload})\n"
+	 "                       ELSE pg_column_size(ARRAY[{.payload}]) END"},
+	{"bytes", 0, "pg_column_size({.payload})"},
 	/* An infinite time has no epoch and would fail the whole statement. */
 	{"age", SQLTEXT_AGE,
 	 "CASE WHEN isfinite({.created_at}) THEN (extract(epoch FROM now() - {.created_at}) * 1000000)::bigint END"},

@@ -11,16 +11,18 @@
 #define SQLTEXT_HAS(column) (UINT64_C(1) << (column))
 #define SQLTEXT_FLAG(n) (UINT64_C(1) << (CONFIG_COLUMNS + (n)))
 
-#define SQLTEXT_KEYED SQLTEXT_FLAG(0)	  /* ordering: key */
-#define SQLTEXT_BLOCK SQLTEXT_FLAG(1)	  /* ... and on_failed: block */
-#define SQLTEXT_PLAIN SQLTEXT_FLAG(2)	  /* a table of its own: ctid names a row's version */
-#define SQLTEXT_NULLABLE SQLTEXT_FLAG(3)  /* available_at may be NULL */
-#define SQLTEXT_KEY_INDEX SQLTEXT_FLAG(4) /* some index begins with the key */
-#define SQLTEXT_AGE SQLTEXT_FLAG(5)	  /* created_at is there and is a time */
-#define SQLTEXT_BYTEA SQLTEXT_FLAG(6)	  /* the payload is bytes, not text */
-#define SQLTEXT_MILLIS SQLTEXT_FLAG(7)	  /* the record's timestamp is a number of milliseconds */
-#define SQLTEXT_FAR SQLTEXT_FLAG(8)	  /* this claim begins behind the far position */
-#define SQLTEXT_DELETE SQLTEXT_FLAG(9)	  /* on_delivered: delete */
+#define SQLTEXT_KEYED SQLTEXT_FLAG(0)	     /* ordering: key */
+#define SQLTEXT_BLOCK SQLTEXT_FLAG(1)	     /* ... and on_failed: block */
+#define SQLTEXT_PLAIN SQLTEXT_FLAG(2)	     /* a table of its own: ctid names a row's version */
+#define SQLTEXT_NULLABLE SQLTEXT_FLAG(3)     /* available_at may be NULL */
+#define SQLTEXT_KEY_INDEX SQLTEXT_FLAG(4)    /* some index begins with the key */
+#define SQLTEXT_AGE SQLTEXT_FLAG(5)	     /* created_at is there and is a time */
+#define SQLTEXT_BYTEA SQLTEXT_FLAG(6)	     /* the payload is bytes, not text */
+#define SQLTEXT_MILLIS SQLTEXT_FLAG(7)	     /* the record's timestamp is a number of milliseconds */
+#define SQLTEXT_FAR SQLTEXT_FLAG(8)	     /* this claim begins behind the far position */
+#define SQLTEXT_DELETE SQLTEXT_FLAG(9)	     /* on_delivered: delete */
+#define SQLTEXT_LENGTH SQLTEXT_FLAG(10)	     /* the payload tells its length without being read */
+#define SQLTEXT_COMPRESSION SQLTEXT_FLAG(11) /* the server tells whether a value is compressed (14 and later) */
 
 /* A number that a macro names, as part of a statement's text. */
 #define SQLTEXT_NUMBER(macro) SQLTEXT_LITERAL(macro)

@@ -72,6 +72,8 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 		limit *= PARKING_BATCHES;
 	if (limit > (int64_t)room)
 		limit = (int64_t)room;
+	if (claim->most > 0 && limit > claim->most)
+		limit = claim->most;
 	/* A cluster that was just away, or was never met, is tried with one row. */
 	if (claim->limit_one || source->cluster.state != BREAKER_CLOSED || kafka_untried(source->env.kafka))
 		limit = 1;
@@ -270,6 +272,8 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 		claimed == 0 && tail_number(result, SQL_C_PARKED) == 0 && tail_number(result, SQL_C_PULLED) == 0;
 
 	source->claim.limit_one = false;
+	if (job->duration_us < source->config->postgres.statement_timeout_us / 4)
+		source->claim.most = source->claim.most < source->config->batch ? source->claim.most * 2 : 0;
 	source->broken.text[0] = '\0';
 	if (suspect) {
 		source->suspect_held = claimed > 0;
@@ -295,6 +299,9 @@ static void claim_failed(struct source *source, struct job *job, bool suspect)
 		return;
 	}
 	*due = source->now_us + jobs_failed(source, job, "claim");
+	/* statement_timeout, or no answer within it: the same claim would run out of time again. */
+	if (job->verdict == VERDICT_UNKNOWN || strcmp(job->sqlstate, "57014") == 0)
+		source->claim.most = source->claim.limit > 1 ? source->claim.limit / 2 : 1;
 	if (job->verdict == VERDICT_UNKNOWN)
 		claim_name_owner(source);
 	if (job->fault == SQL_DATA && !source->claim.limit_one) {

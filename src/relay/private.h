@@ -120,6 +120,7 @@ struct claim_position {
 	struct place front;	  /* the first candidate */
 	int64_t front_us;	  /* when it was */
 	bool limit_one;		  /* the last claim was refused for some row's data */
+	int most;		  /* rows to ask for, since a claim has run out of time; 0: any */
 	int limit;		  /* of the claim under way */
 	bool parking;		  /* the last claim parked more than half of what it met */
 	bool hindered;		  /* the last claim, or the walk it belongs to, met rows it could not take */

@@ -59,3 +59,31 @@ def test_F046_memory_while_messages_are_refused(mock_outbox):
     warm = refuse(20_000)
     assert refuse(rows) < warm + 2 * MIB  # a header lost with each row would show
     assert relay.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["jsonb", "text", "bytea"])
+def test_F055_payloads_that_were_small_on_disk(mock_outbox, kind):
+    """100 rows of 1 MB that PostgreSQL has compressed to a hundredth: what counts is what they take in memory."""
+    relay = mock_outbox.relay({"max_in_flight_bytes": "16MiB"}, kafka={"properties": {"message.max.bytes": "2000000"}})
+    using = {"jsonb": "payload", "text": "payload::text", "bytea": "convert_to(payload::text, 'UTF8')"}[kind]
+    mock_outbox.database.execute(f"ALTER TABLE event_outbox ALTER payload TYPE {kind} USING {using}")
+    value = "jsonb_build_object('n', n, 'text', repeat('x', 1000000))"
+    mock_outbox.fill(100, keys=100, payload=using.replace("payload", f"({value})"))
+    assert mock_outbox.database.value("SELECT max(pg_column_size(payload)) FROM event_outbox") < 20_000
+    relay.start()
+    mock_outbox.wait_sent(100, 60)
+    status = open(f"/proc/{relay.pid}/status").read()
+    assert int(status.partition("VmHWM:")[2].split()[0]) * 1024 < 48 * MIB
+
+
+def test_a_claim_that_runs_out_of_time_asks_for_less(mock_outbox):
+    """Each row takes 10 ms to be claimed, so a whole batch never comes to its end."""
+    relay = mock_outbox.relay({"batch": 200}, postgres={"statement_timeout": "500ms"})
+    mock_outbox.database.execute("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+                                 " $$ BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END $$")
+    mock_outbox.database.execute("CREATE TRIGGER slow BEFORE UPDATE ON event_outbox FOR EACH ROW WHEN (NEW.status = 'SENDING')"
+                                 " EXECUTE FUNCTION slow()")
+    mock_outbox.fill(200, keys=200)
+    relay.start()
+    mock_outbox.wait_sent(200, 30)
+    assert len(relay.events("statement_failed", error="57014")) >= 1

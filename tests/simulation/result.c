@@ -290,7 +290,7 @@ static struct db_result *inspect_result(const struct statement *statement)
 		{"settled_at", "timestamp with time zone"},
 	};
 	size_t n = statement->absent ? 0 : sizeof(columns) / sizeof(columns[0]);
-	struct db_result *result = result_new(statement, n, 10);
+	struct db_result *result = result_new(statement, n, 11);
 
 	for (size_t i = 0; i < n; i++) {
 		put_text(result, "public");
@@ -303,6 +303,7 @@ static struct db_result *inspect_result(const struct statement *statement)
 		put_text(result, "t");
 		put_text(result, statement->config->ordering == ORDERING_KEY ? "t" : "f");
 		put_text(result, "t");
+		put_text(result, "f");
 	}
 	return result;
 }

@@ -180,7 +180,7 @@ static struct sql_column_facts columns[] = {
 static struct sql_table_facts facts(void)
 {
 	return (struct sql_table_facts){
-		"public", "event_outbox", 'r', columns, sizeof(columns) / sizeof(columns[0]), true, true};
+		"public", "event_outbox", 'r', columns, sizeof(columns) / sizeof(columns[0]), true, true, true};
 }
 
 START_TEST(test_facts)
