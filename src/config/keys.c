@@ -36,7 +36,7 @@ static const struct key postgres_keys[] = {
 		     "$CREDENTIALS_DIRECTORY."},
 	{"connections", KEY_INTEGER, offsetof(struct config_postgres, connections), "2", .min = 1, .max = 1000,
 	 .sentence =
-		 "Connections for requests, shared by the sources of one connection string; LISTEN has its own."},
+		 "Connections for requests, shared by the sources of one connection string; LISTEN has its own, and for a moment one more, when it begins."},
 	{"connect_timeout", KEY_DURATION, offsetof(struct config_postgres, connect_timeout_us), "5s",
 	 .min = SHORTEST, .max = LONGEST_MS, .sentence = "How long one attempt to connect may take."},
 	{"statement_timeout", KEY_DURATION, offsetof(struct config_postgres, statement_timeout_us), "10s",

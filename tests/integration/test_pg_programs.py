@@ -24,12 +24,15 @@ PROGRAMS = [
 
 
 @pytest.fixture(scope="module")
-def running(_cluster, tmp_path_factory):
+def running(request, _cluster, tmp_path_factory):
+    wanted = {item.callspec.params["case"] for item in request.session.items if item.module is request.module}
     own = postgres.Cluster()
     databases, processes = [], {}
     try:
         own.start()
         for program, case, crashes in PROGRAMS:
+            if case not in wanted:
+                continue
             databases.append((own if crashes else _cluster).create_database())
             processes[case] = Process([BUILD / "tests/integration" / program], tmp_path_factory.mktemp(case) / "log",
                                       env={"OUTBOXD_TEST_DSN": databases[-1].dsn(), "CK_RUN_CASE": case})

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from rig.outbox import psql
-from rig.relay import run_command
+from rig.relay import ROOT, run_command
 
 
 def write_config(folder, **source):
@@ -98,3 +98,14 @@ def test_options(tmp_path):
     assert run_command("schema", "-c", file, "--source", "nobody").returncode == 64
     assert run_command("schema", "-c", file, "--adopt", "--drop-trigger").returncode == 64
     assert schema(file, "--source", "orders") == schema(file)
+
+
+def test_F065_F087_the_documentation_has_settings_and_prices(tmp_path):
+    file = write_config(tmp_path)
+    (settings,) = re.findall(r"WITH \((.*)\)", schema(file))
+    (also,) = re.findall(r"SET \((.*?)\)", schema(file, "--adopt"), re.S)
+    page = (ROOT / "docs/configuration.md").read_text()
+    for setting in settings.split(", "):
+        assert f"`{setting}`" in page and setting in " ".join(also.split())
+    assert "heap-only" in page and "outboxd_oldest_snapshot_age_transactions" in page
+    assert re.search(r"^\| 64 \| [\d ]+ \| [\d ]+ \|", (ROOT / "docs/performance.md").read_text(), re.M)  # clients, with, without

@@ -143,7 +143,9 @@ def test_F086_idling_costs_next_to_nothing(cluster, mock_outbox):
     relays = [mock_outbox.relay({"poll": "1s"}, postgres={"dsn": database.dsn(application_name=f"outboxd{n}.")}) for n in range(10)]
     with cluster.configured(autovacuum="off"):  # that of the catalog, after the table was made
         for relay in relays:
-            relay.start()
+            relay.start(ready=False)
+        for relay in relays:
+            relay.wait_ready()
         wait_until(lambda: all(map(listening, relays)), 10)
         size, before = cluster.log_size(), [relay.process.cpu_seconds() for relay in relays]
         (start, transaction), begin = database.one(POSITION), time.monotonic()
