@@ -188,5 +188,7 @@ def test_F087_two_updates_a_row_and_indexes_that_level_off(mock_outbox):
     inserted, updated, hot = database.one(counters)
     assert updated == 2 * inserted  # claim and mark
     assert hot >= 0.49 * updated  # every claim; a mark leaves the indexes of what is open
+    # Without vacuum they would be twice as large as half way. Pages that it frees are used again only when no transaction is
+    # left that began before, so that others on the server make some difference.
     for name, size in grown[-1].items():
-        assert size <= 1.1 * max(each[name] for each in grown[:rounds // 2]), grown
+        assert size <= 1.6 * max(each[name] for each in grown[:rounds // 2]), grown
