@@ -6,8 +6,15 @@
 
 #include <string.h>
 
+/* The elements of each parameter. */
+static const uint32_t oids[SQL_PARAMS] = {
+	[SQL_P_IDS] = PGOID_TEXT,	 [SQL_P_LEASES] = PGOID_TIMESTAMPTZ, [SQL_P_STATES] = PGOID_TEXT,
+	[SQL_P_DELAYS] = PGOID_INTERVAL, [SQL_P_BACKS] = PGOID_INT4,	     [SQL_P_ERRORS] = PGOID_TEXT,
+	[SQL_P_OWNERS] = PGOID_TEXT,	 [SQL_P_FIRSTS] = PGOID_INT4,	     [SQL_P_LASTS] = PGOID_INT4,
+};
+
 struct settle {
-	struct pgarray ids, leases, states, delays, backs, errors, owners, firsts, lasts;
+	struct pgarray arrays[SQL_PARAMS]; /* by parameter; those without an oid stay empty */
 	struct buf error;
 };
 
@@ -18,32 +25,23 @@ struct settle *settle_new(void)
 
 void settle_free(struct settle *settle)
 {
+	int param;
+
 	if (settle == NULL)
 		return;
-	pgarray_free(&settle->ids);
-	pgarray_free(&settle->leases);
-	pgarray_free(&settle->states);
-	pgarray_free(&settle->delays);
-	pgarray_free(&settle->backs);
-	pgarray_free(&settle->errors);
-	pgarray_free(&settle->owners);
-	pgarray_free(&settle->firsts);
-	pgarray_free(&settle->lasts);
+	for (param = 0; param < SQL_PARAMS; param++)
+		pgarray_free(&settle->arrays[param]);
 	buf_free(&settle->error);
 	mem_free(settle);
 }
 
 void settle_begin(struct settle *settle)
 {
-	pgarray_begin(&settle->ids, PGOID_TEXT);
-	pgarray_begin(&settle->leases, PGOID_TIMESTAMPTZ);
-	pgarray_begin(&settle->states, PGOID_TEXT);
-	pgarray_begin(&settle->delays, PGOID_INTERVAL);
-	pgarray_begin(&settle->backs, PGOID_INT4);
-	pgarray_begin(&settle->errors, PGOID_TEXT);
-	pgarray_begin(&settle->owners, PGOID_TEXT);
-	pgarray_begin(&settle->firsts, PGOID_INT4);
-	pgarray_begin(&settle->lasts, PGOID_INT4);
+	int param;
+
+	for (param = 0; param < SQL_PARAMS; param++)
+		if (oids[param] != 0)
+			pgarray_begin(&settle->arrays[param], oids[param]);
 }
 
 void settle_clean_text(struct buf *out, const char *text, size_t limit)
@@ -66,50 +64,47 @@ void settle_clean_text(struct buf *out, const char *text, size_t limit)
 
 static void end_claim(struct settle *settle)
 {
-	if (settle->lasts.count < settle->firsts.count)
-		pgarray_add_int4(&settle->lasts, settle->ids.count);
+	if (settle->arrays[SQL_P_LASTS].count < settle->arrays[SQL_P_FIRSTS].count)
+		pgarray_add_int4(&settle->arrays[SQL_P_LASTS], settle->arrays[SQL_P_IDS].count);
 }
 
 void settle_begin_claim(struct settle *settle, struct slice lease, const char *owner)
 {
 	end_claim(settle);
-	pgarray_add_bytes(&settle->leases, lease);
-	pgarray_add_bytes(&settle->owners, slice_of(owner));
-	pgarray_add_int4(&settle->firsts, settle->ids.count + 1);
+	pgarray_add_bytes(&settle->arrays[SQL_P_LEASES], lease);
+	pgarray_add_bytes(&settle->arrays[SQL_P_OWNERS], slice_of(owner));
+	pgarray_add_int4(&settle->arrays[SQL_P_FIRSTS], settle->arrays[SQL_P_IDS].count + 1);
 }
 
 void settle_add_sent(struct settle *settle, struct slice id)
 {
-	pgarray_add_bytes(&settle->ids, id);
+	pgarray_add_bytes(&settle->arrays[SQL_P_IDS], id);
 }
 
 void settle_add(struct settle *settle, const struct settle_row *row)
 {
-	pgarray_add_bytes(&settle->ids, row->id);
-	pgarray_add_bytes(&settle->leases, row->lease);
-	pgarray_add_bytes(&settle->states, slice_of(row->state));
-	pgarray_add_interval_us(&settle->delays, row->delay_us);
-	pgarray_add_int4(&settle->backs, row->give_back ? 1 : 0);
-	pgarray_add_bytes(&settle->owners, slice_of(row->owner));
+	pgarray_add_bytes(&settle->arrays[SQL_P_IDS], row->id);
+	pgarray_add_bytes(&settle->arrays[SQL_P_LEASES], row->lease);
+	pgarray_add_bytes(&settle->arrays[SQL_P_STATES], slice_of(row->state));
+	pgarray_add_interval_us(&settle->arrays[SQL_P_DELAYS], row->delay_us);
+	pgarray_add_int4(&settle->arrays[SQL_P_BACKS], row->give_back ? 1 : 0);
+	pgarray_add_bytes(&settle->arrays[SQL_P_OWNERS], slice_of(row->owner));
 	if (row->error == NULL) {
-		pgarray_add_bytes(&settle->errors, SLICE_NULL);
+		pgarray_add_bytes(&settle->arrays[SQL_P_ERRORS], SLICE_NULL);
 		return;
 	}
 	buf_clear(&settle->error);
 	settle_clean_text(&settle->error, row->error, SETTLE_ERROR_BYTES);
-	pgarray_add_bytes(&settle->errors, (struct slice){buf_text(&settle->error), settle->error.len});
+	pgarray_add_bytes(&settle->arrays[SQL_P_ERRORS],
+			  (struct slice){buf_text(&settle->error), settle->error.len});
 }
 
 void settle_values(struct settle *settle, struct slice values[SQL_PARAMS])
 {
+	int param;
+
 	end_claim(settle);
-	values[SQL_P_IDS] = pgarray_end(&settle->ids);
-	values[SQL_P_LEASES] = pgarray_end(&settle->leases);
-	values[SQL_P_STATES] = pgarray_end(&settle->states);
-	values[SQL_P_DELAYS] = pgarray_end(&settle->delays);
-	values[SQL_P_BACKS] = pgarray_end(&settle->backs);
-	values[SQL_P_ERRORS] = pgarray_end(&settle->errors);
-	values[SQL_P_OWNERS] = pgarray_end(&settle->owners);
-	values[SQL_P_FIRSTS] = pgarray_end(&settle->firsts);
-	values[SQL_P_LASTS] = pgarray_end(&settle->lasts);
+	for (param = 0; param < SQL_PARAMS; param++)
+		if (oids[param] != 0)
+			values[param] = pgarray_end(&settle->arrays[param]);
 }
