@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "config/properties.h"
 #include "config/secret.h"
 #include "io/kafka.h"
 
@@ -35,19 +36,6 @@ static const struct {
 	{"reconnect.backoff.max.ms", "2000"}, /* an outage's end is noticed soon */
 	{"enable.ssl.certificate.verification", "true"},
 	{"ssl.endpoint.identification.algorithm", "https"}, /* librdkafka 2.0 leaves the host name unchecked */
-};
-
-/* What no user may set: these carry the contract of kafka.h, or have a key of their own. */
-static const struct {
-	const char *name, *why;
-} reserved[] = {
-	{"bootstrap.servers", "is set by kafka.bootstrap_servers"},
-	{"metadata.broker.list", "is set by kafka.bootstrap_servers"},
-	{"transactional.id", "cannot be used: outboxd publishes without Kafka transactions"},
-	{"delivery.report.only.error", "cannot be used: outboxd needs the report of each message"},
-	{"log.queue", "cannot be used: outboxd logs the library's lines itself"},
-	{"statistics.interval.ms", "cannot be used: outboxd sets it, to see whether a broker is connected"},
-	{"enable.gapless.guarantee", "is set by max_in_flight_per_key"},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -103,11 +91,11 @@ static bool set_ours(rd_kafka_conf_t *conf, const struct config_kafka *config, s
 static bool set_property(rd_kafka_conf_t *conf, const struct config_kafka *config,
 			 const struct config_property *property, struct err *err)
 {
-	size_t i;
+	/* Those carry the contract of kafka.h, or have a key of their own. */
+	const char *instead = properties_instead(properties_canonical(property->name));
 
-	for (i = 0; i < LENGTH(reserved); i++)
-		if (strcmp(property->name, reserved[i].name) == 0)
-			return err_set(err, "%s %s", property->name, reserved[i].why);
+	if (instead != NULL)
+		return err_set(err, "%s cannot be set: %s", property->name, instead);
 	if (config->password_file != NULL && strcmp(property->name, "sasl.password") == 0)
 		return err_set(err, "sasl.password and kafka.password_file exclude each other");
 	return set(conf, property->name, property->value, err);
