@@ -160,7 +160,7 @@ IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o dbsend.o listen
 INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
 
 $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \
-		$(BUILD)/tests/integration/proxy.o $(IO_PG) $(PURE)
+		$(BUILD)/tests/integration/proxy.o $(BUILD)/tests/unit/main.o $(IO_PG) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lev
 
 # Those of io/kafka bring their own mock cluster

@@ -1,4 +1,5 @@
 /* io/db and io/dbpool on a real server: what goes in and out, and the verdict of every way to fail. */
+#include "../unit/unit.h"
 #include "pgrig.h"
 
 #include "base/mem.h"
@@ -338,20 +339,14 @@ static void add_tests(TCase *tests)
 	tcase_add_test(tests, test_an_answer_may_submit_the_next);
 }
 
-int main(void)
+Suite *suite(void)
 {
 	Suite *suite = suite_create("db");
 	TCase *tests = tcase_create("db");
-	SRunner *runner;
-	int failed;
 
 	add_tests(tests);
 	tcase_add_checked_fixture(tests, pgrig_setup, pgrig_teardown);
 	tcase_set_timeout(tests, 90);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }

@@ -1,4 +1,5 @@
 /* io/db over and over: what fails again and again leaves neither memory nor descriptors nor sessions behind. */
+#include "../unit/unit.h"
 #include "pgrig.h"
 
 #include <malloc.h>
@@ -120,12 +121,10 @@ START_TEST(test_F061_failed_connects_leave_nothing_behind)
 }
 END_TEST
 
-int main(void)
+Suite *suite(void)
 {
 	Suite *suite = suite_create("dbleaks");
 	TCase *tests = tcase_create("dbleaks");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tests, test_F046_failing_statements_leave_nothing_behind);
 	tcase_add_test(tests, test_F061_neither_sessions_nor_descriptors_leak);
@@ -134,9 +133,5 @@ int main(void)
 	tcase_add_checked_fixture(tests, pgrig_setup, pgrig_teardown);
 	tcase_set_timeout(tests, 90);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }

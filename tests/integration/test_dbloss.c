@@ -1,5 +1,6 @@
 /* io/dbpool when connections are lost, refused, silent or of no use: what is outstanding is answered unknown, once, and the
  * pool comes back. One test crashes the server. */
+#include "../unit/unit.h"
 #include "pgrig.h"
 #include "proxy.h"
 
@@ -442,20 +443,14 @@ static void add_tests(TCase *tests)
 	tcase_add_loop_test(tests, test_F088_no_secret_in_reasons, 0, sizeof(secret_dsns) / sizeof(secret_dsns[0]));
 }
 
-int main(void)
+Suite *suite(void)
 {
 	Suite *suite = suite_create("dbloss");
 	TCase *tests = tcase_create("dbloss");
-	SRunner *runner;
-	int failed;
 
 	add_tests(tests);
 	tcase_add_checked_fixture(tests, pgrig_setup, pgrig_teardown);
 	tcase_set_timeout(tests, 90);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }

@@ -1,4 +1,5 @@
 /* io/listener on a real server: a NOTIFY wakes, a loss is noticed, and LISTEN is believed only when it delivers. */
+#include "../unit/unit.h"
 #include "pgrig.h"
 #include "proxy.h"
 
@@ -308,12 +309,10 @@ static TCase *add_case(Suite *suite, const char *name)
 	return tests;
 }
 
-int main(void)
+Suite *suite(void)
 {
 	Suite *suite = suite_create("listener");
 	TCase *quick = add_case(suite, "listener"), *slow = add_case(suite, "patience");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(quick, test_notify_wakes_the_right_ones);
 	tcase_add_loop_test(quick, test_F064_channel_names, 0, sizeof(channels) / sizeof(channels[0]));
@@ -325,9 +324,5 @@ int main(void)
 	tcase_add_test(quick, test_F057c_listener_half_open_at_rest);
 	tcase_add_test(quick, test_F062_server_away_at_start);
 	tcase_add_test(slow, test_F062b_refused_is_not_for_ever);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }

@@ -1,4 +1,5 @@
 /* cli/pgblocking on a real server: what one-shot commands do, and the exit code of every way to fail. */
+#include "../unit/unit.h"
 #include "pgrig.h"
 
 #include "cli/pgblocking.h"
@@ -149,12 +150,10 @@ START_TEST(test_F057d_silent_peer)
 }
 END_TEST
 
-int main(void)
+Suite *suite(void)
 {
 	Suite *suite = suite_create("pgblocking");
 	TCase *tests = tcase_create("pgblocking");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tests, test_runs_and_commits);
 	tcase_add_loop_test(tests, test_statement_failures, 0, sizeof(failures) / sizeof(failures[0]));
@@ -163,9 +162,5 @@ int main(void)
 	tcase_add_checked_fixture(tests, pgrig_setup, pgrig_teardown);
 	tcase_set_timeout(tests, 60);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite;
 }
