@@ -6,6 +6,7 @@ DESTDIR ?=
 CC ?= cc
 PKG_CONFIG ?= pkg-config
 SANITIZE ?=
+CRASH_POINTS ?=
 PYTHON ?= /usr/bin/python3
 SEEDS ?=
 SUITES ?= unit simulation race integration e2e
@@ -37,7 +38,7 @@ HARDENING := -fstack-protector-strong -fstack-clash-protection -fPIE \
 	$(if $(filter x86_64 i%86,$(shell uname -m)),-fcf-protection) -Wformat -Werror=format-security $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=c11 -D_GNU_SOURCE -Isrc $(WARNINGS) $(HARDENING) -MMD -MP \
-	-DOUTBOXD_VERSION='"$(VERSION)"' $(SANITIZE)
+	-DOUTBOXD_VERSION='"$(VERSION)"' $(SANITIZE) $(if $(CRASH_POINTS),-DOUTBOXD_CRASH_POINTS)
 override CFLAGS += $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LDFLAGS ?=
 override LDFLAGS += -pie -Wl,-z,relro -Wl,-z,now $(SANITIZE)
@@ -48,7 +49,8 @@ PURE_LIBS = $(shell $(PKG_CONFIG) --libs yaml-0.1 jansson check) -lm
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
 PURE := $(call objects,src/base) $(call objects,src/config) $(call objects,src/core)
 RELAY_PURE := $(filter-out $(BUILD)/src/relay/relay.o,$(call objects,src/relay))
-PROGRAM := $(PURE) $(call objects,src/io) $(call objects,src/relay) $(call objects,src/cli)
+PROGRAM := $(PURE) $(call objects,src/io) $(call objects,src/relay) $(call objects,src/cli) \
+	$(if $(CRASH_POINTS),$(BUILD)/tests/rig/crash.o)
 
 .PHONY: all
 all: $(BUILD)/outboxd
@@ -137,6 +139,11 @@ TALLY := $(BUILD)/tests/rig/tally.so
 $(TALLY): tests/rig/tally.c Makefile
 	@mkdir -p $(@D)
 	$(CC) -O2 -g -std=c11 -D_GNU_SOURCE $(WARNINGS) -fPIC -shared -o $@ $<
+
+# ---- the program with crash points (src/base/crash.h), in a folder of its own
+.PHONY: crash-program
+crash-program:
+	+@$(MAKE) BUILD=$(BUILD)/crash CRASH_POINTS=1 all
 
 # ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
 BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling produce floor load)

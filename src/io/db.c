@@ -8,6 +8,8 @@
  *    connection first asks whose session it has. */
 #include "io/dbconn.h"
 
+#include "base/crash.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
@@ -117,6 +119,7 @@ static void on_lost(void *context, const char *reason, bool was_ready)
 	struct db_outstanding out = take_outstanding(db);
 
 	(void)was_ready;
+	CRASH_POINT(SESSION_LOST);
 	/* The server's own last words say more than "connection closed". */
 	set_state(db, DB_DOWN, out.error != NULL ? pgconn_message(out.error) : reason);
 	answer_unknown(&out, reason);
@@ -152,6 +155,7 @@ static void on_failed(struct db *db)
 	struct sql_judgement judgement;
 
 	copy_sqlstate(answer.sqlstate, out.error);
+	CRASH_POINT(STATEMENT_FAILED);
 	judgement = verdict_of_sqlstate(answer.sqlstate);
 	answer.verdict = judgement.verdict;
 	answer.fault = judgement.fault;
@@ -176,6 +180,7 @@ static void on_tidied(struct db *db)
 		set_state(db, DB_IDLE, NULL);
 	db->asked = false;
 	discard(&out);
+	CRASH_POINT(SESSION_TIDIED);
 }
 
 static void on_sync(struct db *db)
@@ -261,6 +266,7 @@ static void on_ready(void *context)
 		return;
 	}
 	dbsend_reset(&db->send);
+	CRASH_POINT(SESSION_OPENED);
 	db->asked = true;
 	await_tidying(db, dbsend_ask(db->conn.pg));
 }

@@ -1,5 +1,7 @@
 #include "io/kafkaanswer.h"
 
+#include "base/crash.h"
+
 #include <inttypes.h>
 
 static bool is_size_error(rd_kafka_resp_err_t code)
@@ -44,6 +46,7 @@ struct kafka_answer kafkaanswer_of_report(const rd_kafka_message_t *report, cons
 {
 	struct kafka_answer answer;
 
+	CRASH_POINT(REPORT_ARRIVED);
 	if (report->err == RD_KAFKA_RESP_ERR_NO_ERROR)
 		return (struct kafka_answer){.verdict = VERDICT_OK, .name = "", .text = ""};
 	answer = judge(report->err, report_text(report), size, space);
@@ -94,6 +97,7 @@ void kafkaanswer_doubt(struct kafka_answer *answer)
 
 struct kafka_answer kafkaanswer_of_loss(void)
 {
+	CRASH_POINT(REPORT_MISSING);
 	return (struct kafka_answer){.verdict = VERDICT_UNKNOWN,
 				     .fault = FAULT_PRODUCER,
 				     .possibly_written = true,

@@ -1,5 +1,6 @@
 #include "io/kafkalink.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "io/kafkastats.h"
 
@@ -11,9 +12,12 @@ void kafkalink_set(struct kafkalink *link, enum link state, const char *reason)
 	if (state == link->state)
 		return;
 	link->state = state;
-	if (state == LINK_UP)
+	if (state == LINK_UP) {
 		err_set(&link->last_error, "%s", "");
+		CRASH_POINT(KAFKA_CAME);
+	}
 	if (state == LINK_DOWN) {
+		CRASH_POINT(KAFKA_WENT);
 		link->delivered = false;
 		link->outages++;
 	}

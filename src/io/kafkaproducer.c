@@ -1,5 +1,7 @@
 #include "io/kafkaproducer.h"
 
+#include "base/crash.h"
+
 #include <stdint.h>
 
 static rd_kafka_t *new_client(const struct config_kafka *config, bool gapless, struct kafkaconf_limits *limits,
@@ -38,6 +40,7 @@ struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, bool 
 	rd_kafka_set_log_queue(rk, NULL); /* to the main queue, else lines come in the library's threads */
 	producer->queue = rd_kafka_queue_get_main(rk);
 	rd_kafka_queue_io_event_enable(producer->queue, fd, &one, sizeof(one));
+	CRASH_POINT(PRODUCER_MADE);
 	return producer;
 }
 
@@ -47,6 +50,7 @@ void kafkaproducer_free(struct kafkaproducer *producer)
 	rd_kafka_queue_destroy(producer->queue);
 	rd_kafka_destroy(producer->rk);
 	mem_free(producer);
+	CRASH_POINT(PRODUCER_ENDED);
 }
 
 static rd_kafka_headers_t *make_headers(const struct message *message)
@@ -85,8 +89,10 @@ rd_kafka_resp_err_t kafkaproducer_send(struct kafkaproducer *producer, const str
 
 	if (topic != NULL) {
 		error = rd_kafka_produceva(producer->rk, parts, sizeof(parts) / sizeof(parts[0]));
-		if (error == NULL)
+		if (error == NULL) {
+			CRASH_POINT(MESSAGE_QUEUED);
 			return RD_KAFKA_RESP_ERR_NO_ERROR;
+		}
 		code = rd_kafka_error_code(error);
 		rd_kafka_error_destroy(error);
 	}
@@ -100,4 +106,5 @@ void kafkaproducer_purge(struct kafkaproducer *producer, bool in_flight)
 
 	/* Blocking, it would wait for each broker's thread, and one may be looking up a host name. */
 	rd_kafka_purge(producer->rk, what | RD_KAFKA_PURGE_F_NON_BLOCKING);
+	CRASH_POINT(PRODUCER_PURGED);
 }

@@ -3,6 +3,7 @@
  * transaction, though no other ever will. So a connection of its own sends it, and is closed again. */
 #include "io/listener.h"
 
+#include "base/crash.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -161,6 +162,7 @@ static void listen_if_changed(struct listener *listener)
 static void rest(struct listener *listener)
 {
 	enter(listener, ACTIVE, PING_SECONDS);
+	CRASH_POINT(LISTENER_AT_REST);
 	listen_if_changed(listener);
 }
 

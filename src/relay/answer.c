@@ -1,6 +1,7 @@
 /* Kafka's answers: what they mean for a row, its key, its topic and the cluster. */
 #include "relay/private.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/rowstate.h"
@@ -37,6 +38,7 @@ void answer_fail_row(struct row *row, const char *name, const char *text)
 	log_row(row, LOG_ERROR, "row_failed", name, text, true);
 	outcome_set(row, OUTCOME_FAILED, 0, buf_text(&error));
 	buf_free(&error);
+	CRASH_POINT(ROW_FAILED);
 }
 
 /* ---- Kafka's answers ---- */
@@ -56,6 +58,7 @@ void source_on_kafka_answer(void *tag, const struct kafka_answer *answer)
 		.text = answer->verdict == VERDICT_OK ? NULL : mem_copy_string(answer->text),
 	};
 	source_move_row(row, STAGE_ANSWERED);
+	CRASH_POINT(REPORT_RECORDED);
 }
 
 static void delivered(struct row *row)
@@ -67,11 +70,13 @@ static void delivered(struct row *row)
 	if (batch_age_us(row, &age_us))
 		metrics_observe(source->stats.commit_to_ack,
 				(double)(age_us + source->now_us - row->batch->claimed_us) / 1e6);
-	breaker_success(&row->topic->breaker);
+	if (breaker_success(&row->topic->breaker))
+		CRASH_POINT(TOPIC_RECOVERED);
 	if (breaker_success(&source->cluster))
 		LOG(LOG_INFO, "cluster_recovered", log_str("source", source->config->name));
 	if (row->key != NULL)
 		keys_note_delivered(row);
+	CRASH_POINT(DELIVERED);
 	outcome_set(row, OUTCOME_SENT, 0, NULL);
 }
 
@@ -95,6 +100,7 @@ static void condemn_batch(struct row *row)
 	struct row *behind;
 
 	condemn(row, STAGE_TRIAL);
+	CRASH_POINT(BATCH_CONDEMNED);
 	if (row->key == NULL)
 		return;
 	while ((behind = keys_behind(row)) != NULL && behind->stage == STAGE_REFUSED &&
@@ -128,6 +134,7 @@ static void topic_fault(struct row *row)
 	count_error(source, METRIC_RETRIES, row->answer.name);
 	log_row(row, LOG_ERROR, "topic_refused", row->answer.name, row->answer.text, false);
 	outcome_set(row, OUTCOME_RELEASED, topics_pause(source, topic), topic->error);
+	CRASH_POINT(TOPIC_REFUSED);
 }
 
 static void cluster_fault(struct row *row)
@@ -139,6 +146,7 @@ static void cluster_fault(struct row *row)
 	if (row->answer.fault == FAULT_CLUSTER)
 		breaker_failure(&source->cluster, source->now_us, &source->random);
 	outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+	CRASH_POINT(CLUSTER_REFUSED);
 }
 
 static void passing_fault(struct row *row)
@@ -159,6 +167,7 @@ static void passing_fault(struct row *row)
 	count_error(source, METRIC_RETRIES, row->answer.name);
 	log_row(row, LOG_WARN, "row_retry", row->answer.name, row->answer.text, true);
 	outcome_set(row, OUTCOME_RETRY, delay, buf_text(&error));
+	CRASH_POINT(RETRY_DECIDED);
 	buf_free(&error);
 }
 
@@ -168,10 +177,13 @@ static void count_possible_duplicate(const struct row *row)
 
 	if (!row->answer.possibly_written)
 		return;
-	if (row->answer.replaced)
+	if (row->answer.replaced) {
 		stats->duplicate_replaced->value++;
-	else
+		CRASH_POINT(COUNTED_PRODUCER_REPLACED);
+	} else {
 		stats->duplicate_timed_out->value++;
+		CRASH_POINT(COUNTED_TIMED_OUT);
+	}
 }
 
 /* refused: by Kafka's client, before it was with Kafka. */
@@ -238,6 +250,7 @@ static void conclude_key(struct key *key)
 	for (row = keys_first(key); row != NULL && row->stage == STAGE_REFUSED; row = keys_behind(row))
 		tell_disorder(row);
 	keys_take_back(key);
+	CRASH_POINT(KEY_CONCLUDED);
 	conclude(keys_first(key), false);
 }
 
@@ -250,6 +263,7 @@ static void note_bad_answer(struct row *row)
 	if (answer->fault == FAULT_ROW || answer->fault == FAULT_TOPIC || answer->fault == FAULT_NONE ||
 	    answer->timed_out)
 		row->topic->careful_until_us = row->batch->source->now_us + CAREFUL_US;
+	CRASH_POINT(REFUSED);
 	if (row->key == NULL) {
 		conclude(row, false);
 		return;

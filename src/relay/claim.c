@@ -1,6 +1,7 @@
 /* Claims: their parameters, where they start, and rows entering memory. */
 #include "relay/private.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -82,8 +83,13 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 		claim_name_owner(source);
 	claim->rename = false;
 	fill_values(source, &memory, values);
+	CRASH_POINT(CLAIM_DUE);
 	if (!jobs_submit(source, job, sql_statement(source->sql, kind), values))
 		return false;
+	if (job == SCHED_SUSPECT)
+		CRASH_POINT(SUSPECT_SENT);
+	else
+		CRASH_POINT(CLAIM_SENT);
 	claim->number++;
 	claim->settled = claim->settled && claim->start == CLAIM_FROM_FAR;
 	/* Whatever makes a claim due from now on has come after it was sent: its answer does not undo that. */
@@ -102,10 +108,14 @@ static void count_taken(struct row *row)
 	if (taken == 0)
 		return;
 	source->stats.lease_expired->value++;
-	if (taken == 1)
+	if (taken == 1) {
 		source->stats.duplicate_lease->value++;
-	else
+		CRASH_POINT(COUNTED_LEASE_EXPIRED);
+	} else {
 		source->stats.duplicate_crash->value++;
+		CRASH_POINT(COUNTED_CRASH_RECOVERED);
+	}
+	CRASH_POINT(TAKEN_OVER);
 	LOG_LIMITED(LOG_WARN, "lease_expired", source->config->name, log_str("source", source->config->name),
 		    log_bytes("id", row->id.bytes, row->id.len), log_str("owner", taken == 1 ? "self" : "other"),
 		    log_int("attempts", row->attempts));
@@ -254,6 +264,7 @@ static void enter_rows(struct source *source, struct job *job)
 
 	if (n == 0)
 		return;
+	CRASH_POINT(CLAIM_ANSWERED);
 	job->result = NULL;
 	batch = batch_new(source, result, n, job->sent_us, source->config->lease_us, source->owner);
 	/* A row may leave at once; the batch must outlive the loop. */
@@ -262,6 +273,7 @@ static void enter_rows(struct source *source, struct job *job)
 	for (i = 0; i < n; i++)
 		enter_row(source, &batch->rows[i]);
 	batch_release(batch);
+	CRASH_POINT(CLAIM_ENTERED);
 }
 
 static void claim_done(struct source *source, struct job *job, bool suspect)
@@ -287,6 +299,8 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 		choose_due(source, job, more_to_claim(source, result, idle));
 	}
 	enter_rows(source, job);
+	if (source->suspect_held)
+		CRASH_POINT(SUSPECT_ENTERED);
 }
 
 static void claim_failed(struct source *source, struct job *job, bool suspect)
@@ -302,8 +316,10 @@ static void claim_failed(struct source *source, struct job *job, bool suspect)
 	/* statement_timeout, or no answer within it: the same claim would run out of time again. */
 	if (job->verdict == VERDICT_UNKNOWN || strcmp(job->sqlstate, "57014") == 0)
 		source->claim.most = source->claim.limit > 1 ? source->claim.limit / 2 : 1;
-	if (job->verdict == VERDICT_UNKNOWN)
+	if (job->verdict == VERDICT_UNKNOWN) {
 		claim_name_owner(source);
+		CRASH_POINT(CLAIM_LOST);
+	}
 	if (job->fault == SQL_DATA && !source->claim.limit_one) {
 		source->claim.limit_one = true;
 		*due = source->now_us;

@@ -1,6 +1,7 @@
 /* Starts jobs, and draws the conclusions of the small ones: inspect, expire, sweep, count. */
 #include "relay/private.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -138,6 +139,7 @@ static void start_running(struct source *source, struct sql *sql)
 	source->due_us[SCHED_CLAIM] = source->due_us[SCHED_SETTLE] = source->now_us;
 	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN)
 		source_change_state(source, SOURCE_RUNNING, "the table is as configured");
+	CRASH_POINT(TABLE_KNOWN);
 }
 
 static void inspect_answered(struct source *source, struct job *job)
@@ -193,6 +195,7 @@ static void expire_answered(struct source *source, struct job *job)
 		metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, "LEASE_EXPIRED")->value++;
 		LOG_LIMITED(LOG_ERROR, "row_failed", source->config->name, log_str("source", source->config->name),
 			    log_bytes("id", id.bytes, id.len), log_str("error", "LEASE_EXPIRED"));
+		CRASH_POINT(ATTEMPTS_EXPIRED);
 	}
 	if (db_result_rows(job->result) > 0)
 		source->due_us[SCHED_EXPIRE] = source->now_us;

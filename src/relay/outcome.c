@@ -1,6 +1,7 @@
 /* A row's outcome, the settle that writes it, and rows leaving memory. */
 #include "relay/private.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/order.h"
@@ -45,6 +46,7 @@ void outcome_release_behind(struct row *row)
 		assert(behind->stage != STAGE_IN_FLIGHT && behind->stage != STAGE_ANSWERED);
 		keys_leave(behind);
 		record(behind, OUTCOME_RELEASED, 0, NULL);
+		CRASH_POINT(RELEASED_BEHIND);
 	}
 }
 
@@ -93,8 +95,10 @@ void outcome_release_stage(struct source *source, enum row_stage stage)
 {
 	struct row *row;
 
-	while ((row = STAGE_FIRST(source, stage)) != NULL)
+	while ((row = STAGE_FIRST(source, stage)) != NULL) {
 		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+		CRASH_POINT(STAGE_RELEASED);
+	}
 }
 
 /* ---- leaving memory ---- */
@@ -140,6 +144,7 @@ void outcome_forget(struct row *row)
 	topics_end_trial(row);
 	row->batch->source->forgotten++;
 	remove_row(row);
+	CRASH_POINT(ROW_FORGOTTEN);
 }
 
 /* ---- the settle ---- */
@@ -227,10 +232,13 @@ bool outcome_start_settle(struct source *source)
 	else
 		add_others(source, rows, n);
 	settle_values(source->settle, values);
+	CRASH_POINT(SETTLE_DUE);
 	started = jobs_submit(source, SCHED_SETTLE, sql_statement(source->sql, kind), values);
 	for (i = 0; started && i < n; i++)
 		source_move_row(rows[i], STAGE_SETTLING);
 	mem_free(rows);
+	if (started)
+		CRASH_POINT(SETTLE_SENT);
 	return started;
 }
 
@@ -246,11 +254,30 @@ static void mark_settled(struct source *source, struct slice id)
 		row->settled = true;
 }
 
+static void pass_written(enum outcome outcome)
+{
+	switch (outcome) {
+	case OUTCOME_SENT:
+		CRASH_POINT(SENT_WRITTEN);
+		break;
+	case OUTCOME_RETRY:
+		CRASH_POINT(RETRY_WRITTEN);
+		break;
+	case OUTCOME_FAILED:
+		CRASH_POINT(FAILURE_WRITTEN);
+		break;
+	case OUTCOME_RELEASED:
+		CRASH_POINT(RELEASE_WRITTEN);
+		break;
+	}
+}
+
 static void count_outcome(struct source *source, struct row *row)
 {
 	int64_t due = source->now_us + row->delay_us;
 
 	source->stats.settled[row->outcome]->value++;
+	pass_written(row->outcome);
 	if (row->outcome == OUTCOME_SENT || row->outcome == OUTCOME_FAILED)
 		return;
 	/* It will be due then, by the database's clock, which has just said now(). */
@@ -266,8 +293,11 @@ static void count_fenced(struct source *source, const struct row *row)
 	if (row->resent)
 		return;
 	source->stats.fenced->value++;
-	if (row->outcome == OUTCOME_SENT)
+	if (row->outcome == OUTCOME_SENT) {
 		source->stats.duplicate_lease->value++;
+		CRASH_POINT(COUNTED_LEASE_EXPIRED);
+	}
+	CRASH_POINT(SETTLE_FENCED);
 	LOG_LIMITED(LOG_WARN, "settle_fenced", source->config->name, log_str("source", source->config->name),
 		    log_bytes("id", row->id.bytes, row->id.len), log_str("outcome", outcome_name(row->outcome)),
 		    log_int("attempts", row->attempts));
@@ -278,6 +308,7 @@ static void settle_done(struct source *source, const struct db_result *result)
 	struct row *row;
 	int i;
 
+	CRASH_POINT(SETTLE_ANSWERED);
 	for (i = 0; i < db_result_rows(result); i++)
 		mark_settled(source, db_result_cell(result, i, 0));
 	while ((row = STAGE_FIRST(source, STAGE_SETTLING)) != NULL) {
@@ -287,6 +318,7 @@ static void settle_done(struct source *source, const struct db_result *result)
 			count_fenced(source, row);
 		remove_row(row);
 	}
+	CRASH_POINT(SETTLE_FORGOTTEN);
 	/* What these rows held back may be free now. */
 	source->claim.settled = true;
 	if (source->claim.hindered)
@@ -326,6 +358,7 @@ static void settle_refused(struct source *source, struct job *job)
 		/* Not now: the answer to a claim under way belongs to the present name. */
 		source->claim.rename = true;
 		remove_row(row);
+		CRASH_POINT(SETTLE_GIVEN_UP);
 		return;
 	}
 	mem_free(row->error);
@@ -337,6 +370,7 @@ static void settle_refused(struct source *source, struct job *job)
 		row->give_back = false;
 	}
 	settle_again(source, false);
+	CRASH_POINT(SETTLE_REFUSED);
 }
 
 void outcome_settle_answered(struct source *source, struct job *job)
@@ -351,6 +385,7 @@ void outcome_settle_answered(struct source *source, struct job *job)
 	source->due_us[SCHED_SETTLE] = source->now_us + jobs_failed(source, job, "settle");
 	if (job->verdict == VERDICT_UNKNOWN || job->fault != SQL_DATA) {
 		settle_again(source, job->verdict == VERDICT_UNKNOWN);
+		CRASH_POINT(SETTLE_LOST);
 		return;
 	}
 	source->due_us[SCHED_SETTLE] = source->now_us;
@@ -360,4 +395,5 @@ void outcome_settle_answered(struct source *source, struct job *job)
 	}
 	source->settle_limit = (sent + 1) / 2;
 	settle_again(source, false);
+	CRASH_POINT(SETTLE_HALVED);
 }

@@ -1,6 +1,8 @@
 /* Rows to Kafka. */
 #include "relay/private.h"
 
+#include "base/crash.h"
+
 #define PUBLISH_BUDGET 1000 /* rows a pass: other sources and the sockets want their turn */
 
 static void count_backpressure(struct source *source, const char *reason)
@@ -64,6 +66,9 @@ static void handed_over(struct row *row, const struct lane *lane)
 	row->publication = ++topic->publications;
 	topic->in_flight++;
 	source_move_row(row, STAGE_IN_FLIGHT);
+	CRASH_POINT(PUBLISHED);
+	if (row->trial)
+		CRASH_POINT(TRIAL_PUBLISHED);
 	if (row->key == NULL)
 		return;
 	keys_hand_over(row, lane);
@@ -76,9 +81,10 @@ static bool hand_over(struct row *row, const struct message *message, const stru
 	struct source *source = row->batch->source;
 	bool careful = lane->kafka != source->env.kafka;
 	struct kafka_answer refusal = {0};
-	enum verdict verdict =
-		kafka_publish(careful ? source->env.careful : source->env.kafka, message, row, &refusal);
+	enum verdict verdict;
 
+	CRASH_POINT(PUBLISH_DUE);
+	verdict = kafka_publish(careful ? source->env.careful : source->env.kafka, message, row, &refusal);
 	if (verdict == VERDICT_OK) {
 		handed_over(row, lane);
 		return true;
@@ -90,10 +96,18 @@ static bool hand_over(struct row *row, const struct message *message, const stru
 		return true;
 	}
 	count_backpressure(source, "queue_full");
+	CRASH_POINT(QUEUE_FULL);
 	/* What waits for that one must not keep the others. */
 	if (careful)
 		outcome_set(row, OUTCOME_RELEASED, CAREFUL_RETRY_US, NULL);
 	return careful;
+}
+
+static void release_short(struct row *row)
+{
+	count_backpressure(row->batch->source, "lease_short");
+	outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+	CRASH_POINT(LEASE_SHORT);
 }
 
 static bool publish_row(struct row *row)
@@ -103,8 +117,7 @@ static bool publish_row(struct row *row)
 	struct lane lane;
 
 	if (!lease_lasts(row)) {
-		count_backpressure(source, "lease_short");
-		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+		release_short(row);
 		return true;
 	}
 	if (!compose(row, &message))
@@ -121,6 +134,7 @@ static bool publish_row(struct row *row)
 	if (!breaker_pass(&row->topic->breaker, source->now_us)) {
 		count_backpressure(source, "topic");
 		outcome_set(row, OUTCOME_RELEASED, topics_deferral(source, row->topic), row->topic->error);
+		CRASH_POINT(TOPIC_DEFERRED);
 		return true;
 	}
 	if (!breaker_pass(&source->cluster, source->now_us)) {
@@ -187,8 +201,6 @@ void publish_release_short(struct source *source)
 	size_t i;
 
 	for (i = 0; i < sizeof(stages) / sizeof(stages[0]); i++)
-		while ((row = first_short(source, stages[i])) != NULL) {
-			count_backpressure(source, "lease_short");
-			outcome_set(row, OUTCOME_RELEASED, 0, NULL);
-		}
+		while ((row = first_short(source, stages[i])) != NULL)
+			release_short(row);
 }

@@ -1,5 +1,6 @@
 #include "relay/relay.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/metrics.h"
@@ -475,6 +476,7 @@ int relay_run(const struct config *config, struct err *err)
 		    log_str("http", config->http.host),
 		    log_int("port", relay.http == NULL ? 0 : http_port(relay.http)));
 		ev_run(relay.loop, 0);
+		CRASH_POINT(LOOP_LEFT);
 		exit_code = relay.late ? 1 : 0;
 		log_flush_limited(true);
 		log_end(&relay, exit_code);

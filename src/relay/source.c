@@ -1,6 +1,7 @@
 /* The source's states, its pass, and what is asked of it from outside. private.h has the invariants. */
 #include "relay/private.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -170,9 +171,11 @@ static void look_at_database(struct source *source)
 	uint64_t losses = dbpool_losses(source->env.pool);
 
 	/* What was under way on that connection may or may not have been done: outcomes first, then claims. */
-	if (losses != source->pool_losses)
-		source->settle_first = true;
+	if (losses == source->pool_losses)
+		return;
+	source->settle_first = true;
 	source->pool_losses = losses;
+	CRASH_POINT(LOSS_NOTICED);
 }
 
 /* Kafka away: nothing is claimed or handed over. What the library has queued is asked back only when the outage lasts: a
@@ -183,20 +186,25 @@ static void look_at_kafka(struct source *source)
 
 	/* Of a new producer one row finds out more, and sooner than it tells by itself. */
 	if (kafka_up(kafka) || (kafka_untried(kafka) && source->rows <= 1)) {
-		if (source->kafka_down_us != 0)
-			source->due_us[SCHED_CLAIM] = source->now_us;
+		if (source->kafka_down_us == 0)
+			return;
+		source->due_us[SCHED_CLAIM] = source->now_us;
 		source->kafka_down_us = 0;
 		source->purged = false;
+		CRASH_POINT(OUTAGE_OVER);
 		return;
 	}
-	if (source->kafka_down_us == 0)
+	if (source->kafka_down_us == 0) {
 		source->kafka_down_us = source->now_us;
+		CRASH_POINT(OUTAGE_NOTICED);
+	}
 	if (source->purged || source->now_us - source->kafka_down_us < OUTAGE_GRACE_US)
 		return;
 	source->purged = true;
 	kafka_purge(source->env.kafka, false);
 	if (source->env.careful != NULL)
 		kafka_purge(source->env.careful, false);
+	CRASH_POINT(OUTAGE_LASTING);
 }
 
 /* Rows wait for their key, for Kafka's queue, for a topic's trials: that must not eat their leases. */
@@ -231,6 +239,7 @@ static void stop_when_done(struct source *source)
 	if (source->state != SOURCE_DRAINING || source->rows > 0 || any_running(source))
 		return;
 	source_change_state(source, SOURCE_STOPPED, "nothing is held any more");
+	CRASH_POINT(DRAIN_DONE);
 }
 
 /* The earliest of what time alone changes. */
@@ -292,11 +301,13 @@ void source_drain(struct source *source)
 	if (source->state == SOURCE_DRAINING || source->state == SOURCE_STOPPED)
 		return;
 	source_change_state(source, SOURCE_DRAINING, "asked to");
+	CRASH_POINT(DRAIN_BEGUN);
 }
 
 void source_abandon(struct source *source)
 {
 	source->abandoned = true;
+	CRASH_POINT(DRAIN_LATE);
 }
 
 enum source_state source_get_state(const struct source *source)
