@@ -2,7 +2,7 @@
 #include "cli/status.h"
 
 #include "base/mem.h"
-#include "cli/readyz.h"
+#include "cli/daemon.h"
 
 /* The first failure decides. */
 static int report_failures(const char *command, const struct status_row *rows, size_t n_rows)
@@ -24,7 +24,7 @@ static int show(const char *command, const struct config *config, const struct c
 	size_t n_rows = only != NULL ? 1 : config->n_sources, i;
 	struct status_row *rows = MEM_NEW_ARRAY(n_rows, struct status_row);
 	struct err err = {""};
-	json_t *view = config->http.host == NULL ? NULL : readyz_ask(&config->http, &err);
+	json_t *view = config->http.host == NULL ? NULL : daemon_ask(&config->http, &err);
 	int exit_code;
 
 	for (i = 0; i < n_rows; i++) {

@@ -1,6 +1,6 @@
 #include "cli/status.h"
 
-#include "base/utf8.h"
+#include "core/jsontext.h"
 
 #include <string.h>
 
@@ -16,13 +16,9 @@ static const struct {
 
 /* ---- for people ---- */
 
-static void print_age(const struct status_row *row, char *text, size_t size)
+static void write_duration(long long seconds, char *text, size_t size)
 {
-	long long seconds = (long long)(row->counts[SQL_N_OLDEST_US] / 1000000);
-
-	if (row->exit_code != CLI_OK || !row->has_oldest)
-		snprintf(text, size, "-");
-	else if (seconds < 60)
+	if (seconds < 60)
 		snprintf(text, size, "%llds", seconds);
 	else if (seconds < 3600)
 		snprintf(text, size, "%lldm %llds", seconds / 60, seconds % 60);
@@ -30,6 +26,15 @@ static void print_age(const struct status_row *row, char *text, size_t size)
 		snprintf(text, size, "%lldh %lldm", seconds / 3600, seconds / 60 % 60);
 	else
 		snprintf(text, size, "%lldd %lldh", seconds / 86400, seconds / 3600 % 24);
+}
+
+static void print_age(const struct status_row *row)
+{
+	char text[32] = "-";
+
+	if (row->exit_code == CLI_OK && row->has_oldest)
+		write_duration((long long)(row->counts[SQL_N_OLDEST_US] / 1000000), text, sizeof(text));
+	printf("  %9s", text);
 }
 
 static void print_count(const struct status_row *row, enum sql_count_column column, int width)
@@ -44,21 +49,53 @@ static void print_count(const struct status_row *row, enum sql_count_column colu
 
 static void print_row(const struct status_row *row, const int widths[2])
 {
-	char age[32];
 	size_t i;
 
 	printf("%-*s  %-*s", widths[0], row->source->name, widths[1], row->source->table);
 	for (i = 0; i < STATES; i++)
 		print_count(row, states[i].column, 9);
-	print_age(row, age, sizeof(age));
-	printf("  %9s", age);
+	print_age(row);
 	print_count(row, SQL_N_BLOCKED_KEYS, 12);
 	putchar('\n');
 }
 
+/* The page comes from another process: what is missing there is shown as nothing. */
+static const char *get_text(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text == NULL ? "" : text;
+}
+
+static void print_reason(const json_t *reason)
+{
+	const char *source = get_text(reason, "source");
+
+	printf("  %s%s%s: %s\n", source, source[0] == '\0' ? "" : ": ", get_text(reason, "dependency"),
+	       get_text(reason, "reason"));
+}
+
+static void print_topic_fault(const json_t *fault)
+{
+	double since = json_number_value(json_object_get(fault, "for_seconds"));
+	double next_try = json_number_value(json_object_get(fault, "next_try_seconds"));
+	bool trying = strcmp(get_text(fault, "state"), "trying") == 0;
+	char duration[32], when[32];
+
+	write_duration((long long)since, duration, sizeof(duration));
+	write_duration((long long)(next_try + 0.5), when, sizeof(when));
+	printf("  %s: topic %s: refuses its rows for %s, %lld put off, %s%s: %s\n", get_text(fault, "source"),
+	       get_text(fault, "topic"), duration,
+	       (long long)json_integer_value(json_object_get(fault, "rows_put_off")),
+	       trying	      ? "trying now"
+	       : next_try > 0 ? "next try in "
+			      : "next try with the next row",
+	       trying || next_try <= 0 ? "" : when, get_text(fault, "reason"));
+}
+
 static void print_daemon(const struct config_http *http, const json_t *view, const struct err *err)
 {
-	const json_t *reason;
+	const json_t *entry;
 	size_t i;
 
 	if (http->host == NULL)
@@ -67,15 +104,8 @@ static void print_daemon(const struct config_http *http, const json_t *view, con
 		printf("daemon: down, or not at %s port %d (%s)\n", http->host, http->port, err->text);
 	else
 		printf("daemon: %s\n", json_is_true(json_object_get(view, "ready")) ? "ready" : "not ready");
-	json_array_foreach(json_object_get(view, "reasons"), i, reason)
-	{
-		const char *source = json_string_value(json_object_get(reason, "source"));
-		const char *dependency = json_string_value(json_object_get(reason, "dependency"));
-		const char *text = json_string_value(json_object_get(reason, "reason"));
-
-		printf("  %s%s%s: %s\n", source == NULL ? "" : source, source == NULL ? "" : ": ",
-		       dependency == NULL ? "" : dependency, text == NULL ? "" : text);
-	}
+	json_array_foreach(json_object_get(view, "reasons"), i, entry) print_reason(entry);
+	json_array_foreach(json_object_get(view, "topic_faults"), i, entry) print_topic_fault(entry);
 }
 
 static int wider(int width, const char *text)
@@ -115,18 +145,6 @@ void status_print_text(const struct config_http *http, const json_t *view, const
 
 /* ---- for programs ---- */
 
-/* A server's message may be in any encoding. */
-static json_t *message_to_json(const char *text)
-{
-	struct buf valid = {0};
-	json_t *json;
-
-	utf8_add(&valid, text, strlen(text));
-	json = json_string(buf_text(&valid));
-	buf_free(&valid);
-	return json;
-}
-
 static json_t *count_to_json(int64_t count)
 {
 	return count == STATUS_UNCOUNTED ? json_null() : json_integer(count);
@@ -140,7 +158,7 @@ static json_t *row_to_json(const struct status_row *row)
 	size_t i;
 
 	if (row->exit_code != CLI_OK) {
-		json_object_set_new(json, "error", message_to_json(row->err.text));
+		json_object_set_new(json, "error", jsontext_new(row->err.text));
 		return json;
 	}
 	counts = json_object();

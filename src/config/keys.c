@@ -206,7 +206,7 @@ const struct section keys_source = SECTION("sources[].", source_keys);
 
 static const struct key http_keys[] = {
 	{"listen", KEY_LISTEN, 0, "127.0.0.1:9187", .flags = KEY_NULLABLE | KEY_RESTART,
-	 .sentence = "Where /livez, /readyz and /metrics are served: host:port or [v6]:port; ~: nowhere."},
+	 .sentence = "Where /livez, /readyz, /status and /metrics are served: host:port or [v6]:port; ~: nowhere."},
 };
 static const struct section http_section = SECTION("http.", http_keys);
 

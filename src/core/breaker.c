@@ -29,6 +29,8 @@ bool breaker_failure(struct breaker *breaker, int64_t now_us, struct backoff_ran
 {
 	if (breaker->state == BREAKER_OPEN)
 		return false;
+	if (breaker->state == BREAKER_CLOSED)
+		breaker->since_us = now_us;
 	if (breaker->failures < INT32_MAX)
 		breaker->failures++;
 	breaker->until_us = now_us + backoff_delay(BREAKER_INITIAL_US, MULTIPLIER, BREAKER_MAX_US, JITTER,

@@ -17,6 +17,7 @@ enum breaker_state {
 struct breaker {
 	enum breaker_state state;
 	int32_t failures; /* in a row, since it was closed */
+	int64_t since_us; /* when the first of them came */
 	int64_t until_us;
 };
 

@@ -17,14 +17,13 @@ enum type { GAUGE, COUNTER, HISTOGRAM };
 
 static const char *const type_names[] = {"gauge", "counter", "histogram"};
 
-#define LABELS 3
 #define OTHER "other"
 
 struct family {
 	const char *name;
 	enum type type;
 	const char *help;
-	const char *labels[LABELS];
+	const char *labels[METRICS_LABELS];
 };
 
 /* One row a family: the labels come last. */
@@ -49,6 +48,18 @@ static const struct family families[METRICS] = {
 	       "source"),
 	FAMILY(ROWS_REFRESHED, "outboxd_rows_refreshed_timestamp_seconds", GAUGE,
 	       "When the rows, ages and blocked keys were last counted, in Unix time.", "source"),
+	FAMILY(TOPIC_FAULTS, "outboxd_topic_faults", GAUGE,
+	       "Topics that refuse their rows: rows of others go on, and one row after a pause tries again.",
+	       "source"),
+	FAMILY(TOPIC_FAULT, "outboxd_topic_fault", GAUGE,
+	       "1 for each topic that refuses its rows, with Kafka's error; a hundred of a source at most.",
+	       "source", "topic", "error"),
+	FAMILY(TOPIC_NEXT_TRY, "outboxd_topic_next_try_seconds", GAUGE,
+	       "Until the next row of a topic with a fault is tried; 0 while one is, or waits to be.", "source",
+	       "topic"),
+	FAMILY(TOPIC_PUT_OFF, "outboxd_topic_rows_put_off", GAUGE,
+	       "Rows of a topic with a fault that were put off untried since it refused the last one.", "source",
+	       "topic"),
 	FAMILY(QUEUED, "outboxd_queued_messages", GAUGE, "Claimed rows that have not been handed to Kafka yet.",
 	       "source"),
 	FAMILY(IN_FLIGHT, "outboxd_in_flight_messages", GAUGE, "Messages handed to Kafka and not answered yet.",
@@ -181,19 +192,20 @@ static void add_escaped(struct buf *out, const char *text)
 	}
 }
 
-static void write_labels(struct buf *out, const struct family *family, const char *const values[LABELS])
+static void write_labels(struct buf *out, const struct family *family, const char *const values[METRICS_LABELS])
 {
 	int i;
 
 	buf_clear(out);
-	for (i = 0; i < LABELS && family->labels[i] != NULL; i++) {
+	for (i = 0; i < METRICS_LABELS && family->labels[i] != NULL; i++) {
 		buf_print(out, "%s%s=\"", i > 0 ? "," : "", family->labels[i]);
 		add_escaped(out, values[i] == NULL ? "" : values[i]);
 		buf_add_char(out, '"');
 	}
 }
 
-static struct series *find_series(struct metrics *metrics, enum metric metric, const char *const values[LABELS])
+static struct series *find_series(struct metrics *metrics, enum metric metric,
+				  const char *const values[METRICS_LABELS])
 {
 	struct series *series;
 
@@ -215,32 +227,33 @@ static struct series *add_series(struct metrics *metrics, enum metric metric)
 
 /* The first label is a source, and sources stand in the configuration; the second may come from rows and so must be
  * bounded. */
-static struct series *get_series(struct metrics *metrics, enum metric metric, const char *const values[LABELS])
+static struct series *get_series(struct metrics *metrics, enum metric metric,
+				 const char *const values[METRICS_LABELS])
 {
 	struct series *series = find_series(metrics, metric, values);
 
 	if (series == NULL && families[metric].labels[1] != NULL &&
 	    HASH_COUNT(metrics->families[metric]) >= METRICS_SERIES_MAX)
-		series = find_series(metrics, metric, (const char *const[LABELS]){values[0], OTHER});
+		series = find_series(metrics, metric, (const char *const[METRICS_LABELS]){values[0], OTHER});
 	return series != NULL ? series : add_series(metrics, metric);
 }
 
 struct metric_series *metrics_series(struct metrics *metrics, enum metric metric, const char *first,
 				     const char *second)
 {
-	return &get_series(metrics, metric, (const char *const[LABELS]){first, second})->value;
+	return &get_series(metrics, metric, (const char *const[METRICS_LABELS]){first, second})->value;
 }
 
 struct metric_histogram *metrics_histogram(struct metrics *metrics, enum metric metric, const char *first,
 					   const char *second)
 {
-	return &get_series(metrics, metric, (const char *const[LABELS]){first, second})->histogram;
+	return &get_series(metrics, metric, (const char *const[METRICS_LABELS]){first, second})->histogram;
 }
 
-void metrics_build_info(struct metrics *metrics, const char *version, const char *libpq, const char *librdkafka)
+void metrics_set(struct metrics *metrics, enum metric metric, const char *const labels[METRICS_LABELS],
+		 double value)
 {
-	get_series(metrics, METRIC_BUILD_INFO, (const char *const[LABELS]){version, libpq, librdkafka})
-		->value.value = 1;
+	get_series(metrics, metric, labels)->value.value = value;
 }
 
 void metrics_observe(struct metric_histogram *histogram, double seconds)
@@ -259,7 +272,7 @@ void metrics_observe(struct metric_histogram *histogram, double seconds)
 
 void metrics_drop(struct metrics *metrics, enum metric metric, const char *first)
 {
-	const char *const values[LABELS] = {first};
+	const char *const values[METRICS_LABELS] = {first};
 	struct family source_only = {.labels = {families[metric].labels[0]}};
 	struct series *series, *next;
 	size_t len;

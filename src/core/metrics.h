@@ -1,4 +1,4 @@
-/* metrics: counters, gauges and histograms with one or two labels, and their Prometheus text.
+/* metrics: counters, gauges and histograms with up to three labels, and their Prometheus text.
  * Pure: whoever counts calls here; whoever serves the page asks for the text. */
 #ifndef OUTBOXD_CORE_METRICS_H
 #define OUTBOXD_CORE_METRICS_H
@@ -17,6 +17,10 @@ enum metric {
 	METRIC_BLOCKED_KEYS,	      /* source */
 	METRIC_SNAPSHOT_AGE,	      /* source */
 	METRIC_ROWS_REFRESHED,	      /* source: when METRIC_ROWS and the ages were counted, Unix seconds */
+	METRIC_TOPIC_FAULTS,	      /* source: how many topics */
+	METRIC_TOPIC_FAULT,	      /* source, topic, error: 1 */
+	METRIC_TOPIC_NEXT_TRY,	      /* source, topic: seconds */
+	METRIC_TOPIC_PUT_OFF,	      /* source, topic: rows */
 	METRIC_QUEUED,		      /* source */
 	METRIC_IN_FLIGHT,	      /* source */
 	METRIC_UNSETTLED,	      /* source */
@@ -62,8 +66,10 @@ struct metric_series *metrics_series(struct metrics *metrics, enum metric metric
 				     const char *second);
 struct metric_histogram *metrics_histogram(struct metrics *metrics, enum metric metric, const char *first,
 					   const char *second);
-/* METRIC_BUILD_INFO alone has three labels. */
-void metrics_build_info(struct metrics *metrics, const char *version, const char *libpq, const char *librdkafka);
+/* Sets a gauge with any number of labels: as many as the family has, the others NULL. */
+#define METRICS_LABELS 3
+void metrics_set(struct metrics *metrics, enum metric metric, const char *const labels[METRICS_LABELS],
+		 double value);
 /* NaN is left out, a negative duration counts as 0. */
 void metrics_observe(struct metric_histogram *histogram, double seconds);
 

@@ -129,6 +129,7 @@ static void topic_fault(struct row *row)
 	buf_print(&error, "%s: %s", row->answer.name, row->answer.text);
 	mem_free(topic->error);
 	topic->error = buf_take(&error);
+	topic->error_name = row->answer.name;
 	if (breaker_failure(&topic->breaker, source->now_us, &source->random))
 		topic->deferred = 0;
 	count_error(source, METRIC_RETRIES, row->answer.name);

@@ -1,6 +1,6 @@
 #include "relay/pages.h"
 
-#include "base/mem.h"
+#include "core/jsontext.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,22 +8,14 @@
 
 static void add_reason(json_t *reasons, const char *source, struct source_health health)
 {
-	json_t *reason = json_pack("{s:s?, s:s, s:s?}", "source", source, "dependency", health.dependency, "reason",
-				   health.reason);
-
-	/* The library's text may be no UTF-8. */
-	if (reason == NULL)
-		reason = json_pack("{s:s?, s:s, s:s}", "source", source, "dependency", health.dependency, "reason",
-				   "unreadable");
-	json_array_append_new(reasons, reason);
+	json_array_append_new(reasons, json_pack("{s:o, s:s, s:o}", "source", jsontext_new(source), "dependency",
+						 health.dependency, "reason", jsontext_new(health.reason)));
 }
 
-bool pages_ready(const struct pages *pages, struct buf *body)
+static json_t *get_reasons(const struct pages *pages)
 {
-	json_t *reasons = json_array(), *page;
+	json_t *reasons = json_array();
 	struct source_health health;
-	bool ready;
-	char *text;
 	size_t i;
 
 	if (pages->draining)
@@ -33,13 +25,62 @@ bool pages_ready(const struct pages *pages, struct buf *body)
 		if (health.dependency != NULL)
 			add_reason(reasons, source_config(pages->sources[i])->name, health);
 	}
-	ready = json_array_size(reasons) == 0;
-	page = json_pack("{s:b, s:o}", "ready", (int)ready, "reasons", reasons);
-	text = json_dumps(page, JSON_PRESERVE_ORDER);
+	return reasons;
+}
+
+static json_t *get_readiness(const struct pages *pages)
+{
+	json_t *reasons = get_reasons(pages);
+
+	return json_pack("{s:b, s:o}", "ready", (int)(json_array_size(reasons) == 0), "reasons", reasons);
+}
+
+static void add_topic_faults(json_t *list, const struct source *source)
+{
+	struct source_topic_fault faults[SOURCE_TOPIC_FAULTS];
+	size_t n = source_get_topic_faults(source, faults, SOURCE_TOPIC_FAULTS), i;
+
+	for (i = 0; i < n && i < SOURCE_TOPIC_FAULTS; i++)
+		json_array_append_new(list,
+				      json_pack("{s:s, s:o, s:s, s:s, s:o, s:f, s:f, s:I}", "source",
+						source_config(source)->name, "topic", jsontext_new(faults[i].topic),
+						"state", faults[i].trying ? "trying" : "open", "error",
+						faults[i].error, "reason", jsontext_new(faults[i].reason),
+						"for_seconds", (double)faults[i].for_us / 1e6, "next_try_seconds",
+						(double)faults[i].next_try_us / 1e6, "rows_put_off",
+						(json_int_t)faults[i].put_off));
+}
+
+static json_t *get_status(const struct pages *pages)
+{
+	json_t *daemon = get_readiness(pages), *faults = json_array();
+	size_t i;
+
+	for (i = 0; i < pages->n_sources; i++)
+		add_topic_faults(faults, pages->sources[i]);
+	json_object_set_new(daemon, "topic_faults", faults);
+	return json_pack("{s:s, s:o}", "version", OUTBOXD_VERSION, "daemon", daemon);
+}
+
+/* Takes the page. */
+static void print_page(json_t *page, struct buf *body)
+{
+	char *text = json_dumps(page, JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
+
 	json_decref(page);
-	if (body != NULL)
-		buf_print(body, "%s\n", text == NULL ? "" : text);
+	buf_print(body, "%s\n", text == NULL ? "" : text);
 	free(text);
+}
+
+bool pages_ready(const struct pages *pages, struct buf *body)
+{
+	json_t *page = get_readiness(pages);
+	bool ready = json_is_true(json_object_get(page, "ready"));
+
+	if (body != NULL)
+		print_page(page, body);
+	else
+		json_decref(page);
 	return ready;
 }
 
@@ -56,6 +97,11 @@ bool pages_serve(void *context, const char *path, struct http_response *response
 	if (strcmp(path, "/readyz") == 0) {
 		response->content_type = "application/json";
 		response->status = pages_ready(pages, &response->body) ? 200 : 503;
+		return true;
+	}
+	if (strcmp(path, "/status") == 0) {
+		response->content_type = "application/json";
+		print_page(get_status(pages), &response->body);
 		return true;
 	}
 	if (strcmp(path, "/metrics") == 0) {

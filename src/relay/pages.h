@@ -1,4 +1,5 @@
-/* pages: what the HTTP pages say: /livez, /readyz, /metrics. Everything comes from memory; no page asks the database. */
+/* pages: what the HTTP pages say: /livez, /readyz, /status, /metrics. Everything comes from memory; no page asks the
+ * database. */
 #ifndef OUTBOXD_RELAY_PAGES_H
 #define OUTBOXD_RELAY_PAGES_H
 

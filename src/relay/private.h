@@ -89,8 +89,9 @@ struct topic {
 	size_t rows;	       /* that point here */
 	uint64_t publications; /* so far */
 	size_t trials; /* condemned rows that wait to be tried alone, or are; while there are any the topic is held */
-	int64_t deferred; /* rows put off untried since the breaker opened the last time */
-	char *error;	  /* why it did */
+	int64_t deferred;	/* rows put off untried since the breaker opened the last time */
+	char *error;		/* why it did, beginning with error_name */
+	const char *error_name; /* static */
 	struct metric_series *delivered;
 	char name[];
 };
@@ -247,8 +248,10 @@ int64_t topics_pause(struct source *source, const struct topic *topic);
 int64_t topics_deferral(struct source *source, struct topic *topic);
 /* The row has an outcome: it is tried no more, and the last one of its topic lets the held rows go. */
 void topics_end_trial(struct row *row);
-/* A topic that refuses its rows, or NULL. */
-const struct topic *topics_faulty(const struct source *source);
+/* The next topic that refuses its rows behind that one (NULL: the first), or NULL. */
+const struct topic *topics_next_faulty(const struct source *source, const struct topic *topic);
+/* Their gauges, instead of those of the last time. */
+void topics_update_metrics(struct source *source);
 void topics_free(struct source *source);
 
 #endif

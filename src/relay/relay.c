@@ -463,7 +463,8 @@ int relay_run(const struct config *config, struct err *err)
 
 	relay.loop = ev_default_loop(EVFLAG_NOENV);
 	relay.metrics = metrics_new();
-	metrics_build_info(relay.metrics, OUTBOXD_VERSION, versions.libpq, versions.librdkafka);
+	metrics_set(relay.metrics, METRIC_BUILD_INFO,
+		    (const char *const[METRICS_LABELS]){OUTBOXD_VERSION, versions.libpq, versions.librdkafka}, 1);
 	relay.sources = MEM_NEW_ARRAY(config->n_sources, struct source *);
 	relay.databases = MEM_NEW_ARRAY(config->n_sources, struct database);
 	relay.brokers = MEM_NEW_ARRAY(config->n_sources, struct broker);

@@ -337,7 +337,7 @@ size_t source_left_to_leases(const struct source *source)
 
 struct source_health source_get_health(struct source *source)
 {
-	const struct topic *topic = topics_faulty(source);
+	const struct topic *topic = topics_next_faulty(source, NULL);
 
 	if (!dbpool_up(source->env.pool))
 		return (struct source_health){"postgres", dbpool_reason(source->env.pool)};
@@ -384,6 +384,7 @@ void source_update_metrics(struct source *source)
 	set_gauge(source, METRIC_IN_FLIGHT, (double)stages[STAGE_IN_FLIGHT].length);
 	set_gauge(source, METRIC_UNSETTLED,
 		  (double)(stages[STAGE_UNSETTLED].length + stages[STAGE_SETTLING].length));
+	topics_update_metrics(source);
 	/* Yesterday's numbers must not look like today's. */
 	if (source->now_us < source->stale_at_us)
 		return;

@@ -77,6 +77,21 @@ struct source_health {
 };
 struct source_health source_get_health(struct source *source);
 
+/* A topic that refuses its rows, such as one that is missing or may not be written to. */
+struct source_topic_fault {
+	const char *topic;   /* the strings are borrowed until the next step */
+	bool trying;	     /* a row of it is with Kafka now, to find out */
+	const char *error;   /* the last refusal's name */
+	const char *reason;  /* the same with Kafka's text */
+	int64_t for_us;	     /* since the first refusal */
+	int64_t next_try_us; /* from now; 0: while trying, or when the next row that is due is let through */
+	int64_t put_off;     /* rows put back untried since the last refusal */
+};
+#define SOURCE_TOPIC_FAULTS 100 /* so many are shown */
+
+/* Fills in the first `most` of them; returns how many there are. */
+size_t source_get_topic_faults(const struct source *source, struct source_topic_fault *faults, size_t most);
+
 /* When rows and ages were last counted in the database, by the clock of source_step; 0: never. */
 int64_t source_counted_us(const struct source *source);
 

@@ -39,18 +39,6 @@ static void forget_idle_topics(struct source *source)
 	source->topics_limit = left > TOPICS_MAX / 2 ? 2 * left : TOPICS_MAX;
 }
 
-/* A topic is out of order while its breaker is not closed, and rows of it have been seen lately. */
-const struct topic *topics_faulty(const struct source *source)
-{
-	const struct topic *topic;
-
-	for (topic = source->topics; topic != NULL; topic = topic->hh.next)
-		if (topic->breaker.state != BREAKER_CLOSED &&
-		    (topic->rows > 0 || source->now_us < topic->breaker.until_us + TOPIC_SEEN_US))
-			return topic;
-	return NULL;
-}
-
 static struct topic *find_topic(struct source *source, const char *name)
 {
 	struct topic *topic;
@@ -127,4 +115,63 @@ void topics_end_trial(struct row *row)
 	row->trial = false;
 	if (--topic->trials == 0)
 		unhold(row->batch->source, topic);
+}
+
+/* ---- what is told of those with a fault ---- */
+
+/* A topic is out of order while its breaker is not closed, and rows of it have been seen lately. */
+static bool is_faulty(const struct source *source, const struct topic *topic)
+{
+	return topic->breaker.state != BREAKER_CLOSED &&
+	       (topic->rows > 0 || source->now_us < topic->breaker.until_us + TOPIC_SEEN_US);
+}
+
+const struct topic *topics_next_faulty(const struct source *source, const struct topic *topic)
+{
+	topic = topic == NULL ? source->topics : topic->hh.next;
+	while (topic != NULL && !is_faulty(source, topic))
+		topic = topic->hh.next;
+	return topic;
+}
+
+size_t source_get_topic_faults(const struct source *source, struct source_topic_fault *faults, size_t most)
+{
+	const struct topic *topic = NULL;
+	size_t n = 0;
+
+	while ((topic = topics_next_faulty(source, topic)) != NULL) {
+		if (n < most)
+			faults[n] = (struct source_topic_fault){
+				.topic = topic->name,
+				.trying = topic->breaker.state == BREAKER_PROBING,
+				.error = topic->error_name,
+				.reason = topic->error,
+				.for_us = source->now_us - topic->breaker.since_us,
+				.next_try_us = breaker_remaining(&topic->breaker, source->now_us),
+				.put_off = topic->deferred,
+			};
+		n++;
+	}
+	return n;
+}
+
+void topics_update_metrics(struct source *source)
+{
+	static const enum metric by_topic[] = {METRIC_TOPIC_FAULT, METRIC_TOPIC_NEXT_TRY, METRIC_TOPIC_PUT_OFF};
+	struct source_topic_fault faults[SOURCE_TOPIC_FAULTS];
+	size_t n = source_get_topic_faults(source, faults, SOURCE_TOPIC_FAULTS), i;
+	struct metrics *metrics = source->env.metrics;
+	const char *labels[METRICS_LABELS] = {source->config->name};
+
+	for (i = 0; i < sizeof(by_topic) / sizeof(by_topic[0]); i++)
+		metrics_drop(metrics, by_topic[i], source->config->name);
+	metrics_set(metrics, METRIC_TOPIC_FAULTS, labels, (double)n);
+	for (i = 0; i < n && i < SOURCE_TOPIC_FAULTS; i++) {
+		labels[1] = faults[i].topic;
+		metrics_set(metrics, METRIC_TOPIC_NEXT_TRY, labels, (double)faults[i].next_try_us / 1e6);
+		metrics_set(metrics, METRIC_TOPIC_PUT_OFF, labels, (double)faults[i].put_off);
+		labels[2] = faults[i].error;
+		metrics_set(metrics, METRIC_TOPIC_FAULT, labels, 1);
+		labels[2] = NULL;
+	}
 }

@@ -1,4 +1,4 @@
-"""The daemon's pages: /livez, /readyz and /metrics of a running relay, well and in trouble."""
+"""The daemon's pages: /livez, /readyz, /status and /metrics of a running relay, well and in trouble."""
 import concurrent.futures
 import json
 import re
@@ -68,6 +68,51 @@ def test_F079_a_refused_topic_in_labels_and_log(mock_outbox):
     assert relay.metrics().sum("outboxd_failed_total") == 3
 
 
+def topic_faults(relay):
+    """The daemon's own view of them."""
+    status, body = relay.get("/status")
+    assert status == 200
+    return json.loads(body)["daemon"]["topic_faults"]
+
+
+def topic_gauges(relay):
+    """{gauge: {topic: value}}; whatever other labels there are."""
+    gauges = {"fault": {}, "next_try_seconds": {}, "rows_put_off": {}}
+    for name, labels, value in relay.metrics().samples:
+        found = name.removeprefix("outboxd_topic_")
+        if found in gauges:
+            gauges[found][labels["topic"]] = value
+    return gauges
+
+
+def test_F079_F080_a_topic_with_a_fault_is_told_while_it_has_one(mock_outbox, mock):
+    """Its error, since when, when it is tried next, how many rows wait; and nothing of it once it takes rows again."""
+    relay = mock_outbox.start({**FAST, "topic": "{event_type}"})
+    bad, good = mock.create_topic(), mock_outbox.topic
+    assert topic_faults(relay) == [] and relay.metrics().value("outboxd_topic_faults", source="orders") == 0
+    mock.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", 4)
+    mock_outbox.insert(20, key=lambda n: f"b{n}", event_type=bad)
+    (fault,) = wait_until(lambda: topic_faults(relay), 10, relay.log)
+    assert (fault["source"], fault["topic"], fault["error"]) == ("orders", bad, "TOPIC_AUTHORIZATION_FAILED")
+    assert fault["reason"].startswith("TOPIC_AUTHORIZATION_FAILED: ") and fault["state"] in ("open", "trying")
+    assert 0 <= fault["for_seconds"] < 10 and 0 <= fault["next_try_seconds"] < 30
+    wait_until(lambda: topic_faults(relay)[0]["rows_put_off"] >= 5 and topic_faults(relay)[0]["next_try_seconds"] > 1, 20,
+               lambda: topic_faults(relay))
+    gauges, (later,) = topic_gauges(relay), topic_faults(relay)
+    assert relay.metrics().value("outboxd_topic_fault", topic=bad, error="TOPIC_AUTHORIZATION_FAILED") == 1
+    assert relay.metrics().value("outboxd_topic_faults") == 1
+    assert set(gauges["rows_put_off"]) == {bad} and gauges["rows_put_off"][bad] >= 5
+    assert 0 < gauges["next_try_seconds"][bad] < 30
+    assert later["for_seconds"] > fault["for_seconds"]
+    check_page(metrics_page(relay)[1])
+    mock_outbox.insert(1, "g", event_type=good)
+    mock.clear("Produce")
+    mock_outbox.wait_sent(21, deadline=40)
+    assert topic_faults(relay) == []
+    assert topic_gauges(relay) == {"fault": {}, "next_try_seconds": {}, "rows_put_off": {}}
+    assert relay.metrics().value("outboxd_topic_faults") == 0
+
+
 def test_process_metrics(mock_outbox):
     relay = mock_outbox.start(FAST)
     metrics = relay.metrics()
@@ -82,7 +127,7 @@ def test_process_metrics(mock_outbox):
 
 def test_F082_methods_and_paths(mock_outbox):
     relay = mock_outbox.start(FAST)
-    for path in ("/livez", "/readyz", "/metrics"):
+    for path in ("/livez", "/readyz", "/status", "/metrics"):
         assert relay.get(path)[0] == 200
         assert relay.get(path, "HEAD") == (200, "")
         assert relay.get(path, "POST")[0] == 405

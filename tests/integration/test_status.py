@@ -147,18 +147,23 @@ class FakeDaemon:
                 connection.close()
 
 
-READY = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"ready": true, "reasons": []}\n'
-NOT_READY = (b'HTTP/1.1 503 Service Unavailable\r\n\r\n'
-             b'{"ready": false, "reasons": [{"source": "orders", "dependency": "kafka", "reason": "all brokers down"}]}')
-DRAINING = (b'HTTP/1.1 503 Service Unavailable\r\n\r\n'
-            b'{"ready": false, "reasons": [{"source": null, "dependency": "relay", "reason": "draining"}]}')
+def page(**daemon):
+    body = json.dumps({"version": "0.1.0", "daemon": daemon})
+    return f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}\n".encode()
+
+
+READY = page(ready=True, reasons=[])
+NOT_READY = page(ready=False, reasons=[{"source": "orders", "dependency": "kafka", "reason": "all brokers down"}])
+DRAINING = page(ready=False, reasons=[{"source": None, "dependency": "relay", "reason": "draining"}])
+FAULT = {"source": "orders", "topic": "mail", "state": "open", "error": "POLICY_VIOLATION", "reason": "POLICY_VIOLATION: no",
+         "for_seconds": 125.25, "next_try_seconds": 9.75, "rows_put_off": 7}
 
 
 def test_daemon_is_asked(database, orders, tmp_path):
     daemon = FakeDaemon(READY)
     file = write_config(tmp_path, [source(database)], daemon.address)
     assert status_json(file)["daemon"] == {"ready": True, "reasons": []}
-    assert daemon.requests[0].startswith(b"GET /readyz HTTP/1.0\r\n")
+    assert daemon.requests[0].startswith(b"GET /status HTTP/1.0\r\n")
     assert run_command("status", "-c", file).stdout.startswith("daemon: ready\n")
     daemon.answer = NOT_READY
     assert status_json(file)["daemon"]["reasons"][0]["dependency"] == "kafka"
@@ -167,8 +172,21 @@ def test_daemon_is_asked(database, orders, tmp_path):
     assert run_command("status", "-c", file).stdout.startswith("daemon: not ready\n  relay: draining\n")
 
 
+@pytest.mark.parametrize("changed, told", [
+    ({}, "for 2m 5s, 7 put off, next try in 10s: POLICY_VIOLATION: no"),
+    ({"state": "trying", "next_try_seconds": 0}, "for 2m 5s, 7 put off, trying now: POLICY_VIOLATION: no"),
+    ({"next_try_seconds": 0, "rows_put_off": 0}, "for 2m 5s, 0 put off, next try with the next row: POLICY_VIOLATION: no"),
+])
+def test_topics_with_a_fault_are_told(database, orders, tmp_path, changed, told):
+    fault = {**FAULT, **changed}
+    daemon = FakeDaemon(page(ready=True, reasons=[], topic_faults=[fault]))
+    file = write_config(tmp_path, [source(database)], daemon.address)
+    assert status_json(file)["daemon"]["topic_faults"] == [fault]
+    assert run_command("status", "-c", file).stdout.splitlines()[1] == f"  orders: topic mail: refuses its rows {told}"
+
+
 STRANGE = {"silence": None, "nothing": b"", "ssh": b"SSH-2.0-OpenSSH_9.2\r\n", "404": b"HTTP/1.1 404 Not Found\r\n\r\nno page\n",
-           "no boolean": b'HTTP/1.1 200 OK\r\n\r\n{"ready": "yes"}', "no object": b"HTTP/1.1 200 OK\r\n\r\n[1]",
+           "no boolean": b'HTTP/1.1 200 OK\r\n\r\n{"daemon": {"ready": "yes"}}', "no object": b"HTTP/1.1 200 OK\r\n\r\n[1]",
            "deep": b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100000, "endless": b"\0" * 2000000}
 
 

@@ -109,6 +109,22 @@ START_TEST(test_a_lost_probe_is_due_again_at_once)
 }
 END_TEST
 
+START_TEST(test_since_the_first_failure)
+{
+	struct breaker breaker = {0};
+	int64_t now = 5 * SECOND;
+
+	now += trip(&breaker, now);
+	ck_assert_int_eq(breaker.since_us, 5 * SECOND);
+	ck_assert(breaker_pass(&breaker, now));
+	trip(&breaker, now);
+	ck_assert_int_eq(breaker.since_us, 5 * SECOND);
+	ck_assert(breaker_success(&breaker));
+	trip(&breaker, 100 * SECOND);
+	ck_assert_int_eq(breaker.since_us, 100 * SECOND);
+}
+END_TEST
+
 Suite *suite(void)
 {
 	Suite *suite = suite_create("breaker");
@@ -120,6 +136,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_failures_while_open_change_nothing);
 	tcase_add_test(tcase, test_F031_the_pause_grows_to_30_s_and_no_further);
 	tcase_add_test(tcase, test_a_lost_probe_is_due_again_at_once);
+	tcase_add_test(tcase, test_since_the_first_failure);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

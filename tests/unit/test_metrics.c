@@ -61,6 +61,10 @@ static const char *const families[][2] = {
 	{"outboxd_blocked_keys", "gauge"},
 	{"outboxd_oldest_snapshot_age_transactions", "gauge"},
 	{"outboxd_rows_refreshed_timestamp_seconds", "gauge"},
+	{"outboxd_topic_faults", "gauge"},
+	{"outboxd_topic_fault", "gauge"},
+	{"outboxd_topic_next_try_seconds", "gauge"},
+	{"outboxd_topic_rows_put_off", "gauge"},
 	{"outboxd_queued_messages", "gauge"},
 	{"outboxd_in_flight_messages", "gauge"},
 	{"outboxd_unsettled_messages", "gauge"},
@@ -115,7 +119,7 @@ START_TEST(test_samples)
 	metrics_series(metrics, METRIC_LOOP_LAG, NULL, NULL)->value = 0.1;
 	metrics_series(metrics, METRIC_OLDEST_PENDING_AGE, "orders", NULL)->value = NAN;
 	metrics_series(metrics, METRIC_PROCESS_START, NULL, NULL)->value = 1764525123.25;
-	metrics_build_info(metrics, "0.1.0", "15.20", "2.0.2");
+	metrics_set(metrics, METRIC_BUILD_INFO, (const char *const[METRICS_LABELS]){"0.1.0", "15.20", "2.0.2"}, 1);
 	print();
 	expect_line("outboxd_claimed_total{source=\"orders\"} 3");
 	expect_line("outboxd_claimed_total{source=\"mail\"} 1e+15");
@@ -239,6 +243,27 @@ START_TEST(test_F080_dropped_gauges_are_gone)
 }
 END_TEST
 
+/* A topic that is well again, and the error it had before this one, are told no more. */
+START_TEST(test_F080_a_gauge_with_three_labels)
+{
+	const char *labels[METRICS_LABELS] = {"orders", "mail", "POLICY_VIOLATION"};
+
+	metrics_set(metrics, METRIC_TOPIC_FAULT, labels, 1);
+	metrics_set(metrics, METRIC_TOPIC_NEXT_TRY, labels, 2.5);
+	print();
+	expect_line("outboxd_topic_fault{source=\"orders\",topic=\"mail\",error=\"POLICY_VIOLATION\"} 1");
+	expect_line("outboxd_topic_next_try_seconds{source=\"orders\",topic=\"mail\"} 2.5");
+	metrics_drop(metrics, METRIC_TOPIC_FAULT, "orders");
+	labels[2] = "UNKNOWN_TOPIC_OR_PART";
+	metrics_set(metrics, METRIC_TOPIC_FAULT, labels, 1);
+	metrics_set(metrics, METRIC_TOPIC_NEXT_TRY, labels, 0);
+	print();
+	ck_assert_int_eq(lines_with("outboxd_topic_fault{"), 1);
+	expect_line("outboxd_topic_fault{source=\"orders\",topic=\"mail\",error=\"UNKNOWN_TOPIC_OR_PART\"} 1");
+	expect_line("outboxd_topic_next_try_seconds{source=\"orders\",topic=\"mail\"} 0");
+}
+END_TEST
+
 START_TEST(test_series_are_bounded)
 {
 	char topic[32];
@@ -293,6 +318,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_commit_to_ack_has_narrow_buckets);
 	tcase_add_test(tcase, test_F024_no_duration_is_negative);
 	tcase_add_test(tcase, test_F080_dropped_gauges_are_gone);
+	tcase_add_test(tcase, test_F080_a_gauge_with_three_labels);
 	tcase_add_test(tcase, test_series_are_bounded);
 	tcase_add_test(tcase, test_F079_any_bytes);
 	suite_add_tcase(suite, tcase);

@@ -1,4 +1,4 @@
-#include "cli/readyz.h"
+#include "cli/daemon.h"
 
 #include "base/buf.h"
 
@@ -16,7 +16,7 @@
 #define ANSWER_MAX_BYTES ((size_t)1024 * 1024)
 
 /* HTTP/1.0, so that the answer ends where the connection does. */
-#define REQUEST "GET /readyz HTTP/1.0\r\nHost: outboxd\r\n\r\n"
+#define REQUEST "GET /status HTTP/1.0\r\nHost: outboxd\r\n\r\n"
 
 static int64_t monotonic_ms(void)
 {
@@ -110,18 +110,18 @@ static bool exchange(int fd, int64_t until_ms, struct buf *answer)
 static json_t *read_body(const struct buf *answer)
 {
 	const char *text = buf_text(answer), *body = strstr(text, "\r\n\r\n");
-	json_t *view;
+	json_t *page, *view = NULL;
 
 	if (body == NULL || strncmp(text, "HTTP/1.", 7) != 0)
 		return NULL;
-	view = json_loads(body, 0, NULL);
-	if (json_is_boolean(json_object_get(view, "ready")))
-		return view;
-	json_decref(view);
-	return NULL;
+	page = json_loads(body, 0, NULL);
+	if (json_is_boolean(json_object_get(json_object_get(page, "daemon"), "ready")))
+		view = json_incref(json_object_get(page, "daemon"));
+	json_decref(page);
+	return view;
 }
 
-json_t *readyz_ask(const struct config_http *config, struct err *err)
+json_t *daemon_ask(const struct config_http *config, struct err *err)
 {
 	int64_t until_ms = monotonic_ms() + TIMEOUT_MS;
 	struct buf answer = {0};
@@ -131,7 +131,7 @@ json_t *readyz_ask(const struct config_http *config, struct err *err)
 	if (fd < 0)
 		return NULL;
 	if (!exchange(fd, until_ms, &answer))
-		err_set(err, "no answer to GET /readyz");
+		err_set(err, "no answer to GET /status");
 	else if ((view = read_body(&answer)) == NULL)
 		err_set(err, "something else answers there");
 	close(fd);
