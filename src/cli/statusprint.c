@@ -104,8 +104,14 @@ static void print_daemon(const struct config_http *http, const json_t *view, con
 		printf("daemon: down, or not at %s port %d (%s)\n", http->host, http->port, err->text);
 	else
 		printf("daemon: %s\n", json_is_true(json_object_get(view, "ready")) ? "ready" : "not ready");
-	json_array_foreach(json_object_get(view, "reasons"), i, entry) print_reason(entry);
-	json_array_foreach(json_object_get(view, "topic_faults"), i, entry) print_topic_fault(entry);
+	json_array_foreach(json_object_get(view, "reasons"), i, entry)
+	{
+		print_reason(entry);
+	}
+	json_array_foreach(json_object_get(view, "topic_faults"), i, entry)
+	{
+		print_topic_fault(entry);
+	}
 }
 
 static int wider(int width, const char *text)
