@@ -32,7 +32,7 @@ help:
 deps:
 	@tests/tools/deps
 
-PACKAGES := libpq rdkafka yaml-0.1 jansson libmicrohttpd
+PACKAGES := libpq rdkafka yaml-0.1 jansson libmicrohttpd libcares
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla
 HARDENING := -fstack-protector-strong -fstack-clash-protection -fPIE \
 	$(if $(filter x86_64 i%86,$(shell uname -m)),-fcf-protection) -Wformat -Werror=format-security $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
@@ -133,10 +133,10 @@ HTTPSERVER := $(BUILD)/tests/rig/httpserver
 $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call objects,src/base)
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
-# Preloaded into other programs, so without what would change its calls: _FORTIFY_SOURCE and sanitizers.
-TALLY := $(BUILD)/tests/rig/tally.so
+# Preloaded into other programs, so without what would change their calls: _FORTIFY_SOURCE and sanitizers.
+PRELOADED := $(addprefix $(BUILD)/tests/rig/,tally.so names.so)
 
-$(TALLY): tests/rig/tally.c Makefile
+$(PRELOADED): $(BUILD)/%.so: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) -O2 -g -std=c11 -D_GNU_SOURCE $(WARNINGS) -fPIC -shared -o $@ $<
 
@@ -148,7 +148,7 @@ crash-program:
 # ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
 BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling produce floor load)
 BENCH_PARTS := $(filter-out $(addsuffix .o,$(BENCH_PROGRAMS)),$(call objects,tests/bench)) \
-	$(addprefix $(BUILD)/src/io/,db.o dbsend.o pgconn.o pgdsn.o kafkaproducer.o kafkaconf.o kafkatopics.o)
+	$(addprefix $(BUILD)/src/io/,db.o dbsend.o pgconn.o pgdsn.o pghosts.o resolve.o kafkaproducer.o kafkaconf.o kafkatopics.o)
 
 $(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lpthread
@@ -163,12 +163,12 @@ bench: all bench-programs
 	@cd tests && BUILD=$(abspath $(BUILD)) BENCH='$(BENCH)' CASES='$(CASES)' $(PYTHON) -B -m bench
 
 # ---- integration tests in C: io/db, io/listener and cli/pgblocking on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
-IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o dbsend.o listener.o pgconn.o pgdsn.o) cli/pgblocking.o)
+IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o dbsend.o listener.o pgconn.o pgdsn.o pghosts.o resolve.o) cli/pgblocking.o)
 INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
 
 $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \
 		$(BUILD)/tests/integration/proxy.o $(BUILD)/tests/unit/main.o $(IO_PG) $(PURE)
-	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lev
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq libcares) -lev
 
 # Those of io/kafka bring their own mock cluster
 IO_KAFKA := $(filter $(BUILD)/src/io/kafka%,$(call objects,src/io))
@@ -194,7 +194,7 @@ check-kafka: $(KAFKA_TESTS)
 integration-tests: $(INTEGRATION_TESTS)
 
 .PHONY: check-integration
-check-integration: all $(MOCKBROKER) $(HTTPSERVER) $(TALLY) integration-tests bench-programs $(SIMULATION) $(REPLAY_SQL)
+check-integration: all $(MOCKBROKER) $(HTTPSERVER) $(PRELOADED) integration-tests bench-programs $(SIMULATION) $(REPLAY_SQL)
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e

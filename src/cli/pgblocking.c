@@ -132,15 +132,16 @@ static PGconn *try_connect(const struct config_postgres *config, size_t first, b
 
 	*again = false;
 	*exit_code = CLI_CONFIG;
-	if (!pgdsn_read(&dsn, config, first, err))
+	if (!pgdsn_read(&dsn, config, err))
 		return NULL;
+	pgdsn_aim(&dsn, first);
 	pg = PQconnectStartParams(dsn.keywords, (const char *const *)dsn.values, 0);
 	PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);
 	if (!connect_within(pg, timeout_ms, again)) {
 		*exit_code = *again ? CLI_UNAVAILABLE : explain_refusal(pg, &dsn, err);
 		if (*again)
 			err_set(err, "no connection within %lld ms", (long long)timeout_ms);
-		*again = *again && first + 1 < dsn.n_hosts;
+		*again = *again && first + 1 < dsn.hosts.n;
 		PQfinish(pg);
 		pg = NULL;
 	}

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "io/library.h"
 
+#include <ares_version.h>
 #include <ev.h>
 #include <librdkafka/rdkafka.h>
 #include <microhttpd.h>
@@ -69,5 +70,6 @@ int cli_version(int argc, char **argv)
 	print_libev();
 	print_library("libyaml", YAML_COMPILED_VERSION, yaml_get_version_string());
 	print_libmicrohttpd();
+	print_library("c-ares", ARES_VERSION_STR, versions.libcares);
 	return CLI_OK;
 }

@@ -38,7 +38,8 @@ static const struct key postgres_keys[] = {
 	 .sentence =
 		 "Connections for requests, shared by the sources of one connection string; LISTEN has its own, and for a moment one more, when it begins."},
 	{"connect_timeout", KEY_DURATION, offsetof(struct config_postgres, connect_timeout_us), "5s",
-	 .min = SHORTEST, .max = LONGEST_MS, .sentence = "How long one attempt to connect may take."},
+	 .min = SHORTEST, .max = LONGEST_MS,
+	 .sentence = "How long one attempt to connect may take; looking its host names up, half of that."},
 	{"statement_timeout", KEY_DURATION, offsetof(struct config_postgres, statement_timeout_us), "10s",
 	 .min = SHORTEST, .max = LONGEST_MS,
 	 .sentence = "How long one statement may run before PostgreSQL ends it."},

@@ -1,6 +1,8 @@
 #include "io/pgconn.h"
 
 #include "base/log.h"
+#include "base/mem.h"
+#include "io/resolve.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -45,6 +47,8 @@ static void drop(struct pgconn *conn)
 	ev_timer_stop(conn->loop, &conn->timer);
 	PQfinish(conn->pg);
 	conn->pg = NULL;
+	resolve_free(conn->resolve);
+	conn->resolve = NULL;
 	pgdsn_free(&conn->dsn);
 }
 
@@ -157,26 +161,80 @@ static void poll_connect(struct pgconn *conn)
 	}
 }
 
-/* PQconnectStartParams looks host names up and blocks as long as the resolver does; addresses and sockets do not. */
-static void begin_connect(struct pgconn *conn)
+/* A name without an address is passed over, and nothing later would mention it. */
+static void take_answer(struct pgconn *conn, size_t i, const struct resolve_answer *answer)
 {
-	struct err err;
+	if (answer->n == 0)
+		LOG_LIMITED(LOG_WARN, "postgres_lookup_failed", answer->error.text,
+			    log_str("reason", answer->error.text));
+	pghosts_replace(&conn->dsn.hosts, i, answer->addresses, answer->n);
+}
 
-	set_state(conn, PGCONN_CONNECTING, "backoff over");
-	conn->fatal.text[0] = '\0';
-	if (!pgdsn_read(&conn->dsn, conn->config, conn->first_host, &err)) {
-		pgconn_lose(conn, err.text);
-		return;
-	}
+static void connect_to_addresses(struct pgconn *conn)
+{
+	pgdsn_aim(&conn->dsn, conn->first_host);
 	conn->pg = PQconnectStartParams(conn->dsn.keywords, (const char *const *)conn->dsn.values, 0);
 	if (conn->pg == NULL || PQstatus(conn->pg) == CONNECTION_BAD) {
 		pgconn_lose(conn, NULL);
 		return;
 	}
 	PQsetNoticeReceiver(conn->pg, on_notice, conn);
+	watch(conn, EV_WRITE);
+}
+
+static void on_resolved(void *context, const struct resolve_answer *answers)
+{
+	struct pgconn *conn = context;
+	struct pghosts *hosts = &conn->dsn.hosts;
+	struct err why = {""};
+
+	for (size_t i = hosts->n; i-- > 0;) {
+		if (pghosts_name_to_look_up(&hosts->list[i]) == NULL)
+			continue;
+		if (answers[i].n == 0)
+			why = answers[i].error;
+		take_answer(conn, i, &answers[i]);
+	}
+	resolve_free(conn->resolve);
+	conn->resolve = NULL;
+	if (hosts->n > 0)
+		connect_to_addresses(conn);
+	else
+		pgconn_lose(conn, why.text);
+}
+
+/* PQconnectStartParams would look names up itself, and block as long as its resolver does. */
+static bool look_up_names(struct pgconn *conn)
+{
+	const struct pghosts *hosts = &conn->dsn.hosts;
+	const char **names = MEM_NEW_ARRAY(hosts->n, const char *);
+	size_t wanted = 0;
+
+	for (size_t i = 0; i < hosts->n; i++) {
+		names[i] = pghosts_name_to_look_up(&hosts->list[i]);
+		wanted += names[i] != NULL;
+	}
+	if (wanted > 0)
+		conn->resolve = resolve_new(conn->loop, names, hosts->n, conn->config->connect_timeout_us / 2,
+					    on_resolved, conn);
+	mem_free(names);
+	return wanted > 0;
+}
+
+static void begin_connect(struct pgconn *conn)
+{
+	struct err err;
+
+	set_state(conn, PGCONN_CONNECTING, "backoff over");
+	conn->fatal.text[0] = '\0';
+	if (!pgdsn_read(&conn->dsn, conn->config, &err)) {
+		pgconn_lose(conn, err.text);
+		return;
+	}
 	start_timer(conn,
 		    (ev_tstamp)conn->config->connect_timeout_us / 1e6); /* libpq's own is for PQconnectdb only */
-	watch(conn, EV_WRITE);
+	if (!look_up_names(conn))
+		connect_to_addresses(conn);
 }
 
 /* With TLS one record may be larger than what libpq reads at once, and its rest is invisible to the socket's watcher. */
@@ -213,7 +271,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int revents)
 		begin_connect(conn);
 	} else if (conn->state == PGCONN_CONNECTING) {
 		/* libpq would never leave a silent host by itself: let the next attempt begin with the one behind it. */
-		conn->first_host = (conn->first_host + 1) % conn->dsn.n_hosts;
+		conn->first_host = (conn->first_host + 1) % conn->dsn.hosts.n;
 		err_set(&why, "no connection within %lld ms", (long long)(conn->config->connect_timeout_us / 1000));
 		pgconn_lose(conn, why.text);
 	} else {

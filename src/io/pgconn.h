@@ -17,7 +17,7 @@
 
 enum pgconn_state {
 	PGCONN_DOWN,	   /* not connected: waits out a backoff */
-	PGCONN_CONNECTING, /* until connect_timeout */
+	PGCONN_CONNECTING, /* until connect_timeout: first names are looked up, in half of it, if need be */
 	PGCONN_READY,	   /* may be sent to */
 	PGCONN_CLOSED	   /* for good */
 };
@@ -30,6 +30,8 @@ struct pgconn_events {
 	void (*on_lost)(void *context, const char *reason, bool was_ready);
 };
 
+struct resolve;
+
 struct pgconn {
 	enum pgconn_state state;
 	PGconn *pg; /* the owner sends and reads through it while READY */
@@ -37,8 +39,9 @@ struct pgconn {
 	const struct config_postgres *config;
 	const struct pgconn_events *events;
 	void *context;
-	struct pgdsn dsn;  /* of the current attempt */
-	size_t first_host; /* where that begins in a list of hosts */
+	struct pgdsn dsn;	 /* of the current attempt */
+	struct resolve *resolve; /* its names being looked up; NULL before and after */
+	size_t first_host;	 /* where it begins in the list of hosts and their addresses */
 	ev_io io;
 	ev_timer timer;	    /* DOWN: the next attempt; CONNECTING: its limit; READY: started when doomed */
 	ev_tstamp ready_at; /* loop time */

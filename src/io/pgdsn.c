@@ -58,45 +58,6 @@ static void set(struct pgdsn *dsn, const char *keyword, char *value)
 	dsn->values[i] = value;
 }
 
-static size_t list_length(const char *list)
-{
-	size_t n = 1;
-
-	for (; *list != '\0'; list++)
-		n += *list == ',';
-	return n;
-}
-
-/* "a,b,c" from its second element on: "b,c,a". */
-static char *rotate(const char *list, size_t first)
-{
-	struct buf buf = {0};
-	const char *from = list;
-	size_t skip = first % list_length(list);
-
-	while (skip-- > 0)
-		from = strchr(from, ',') + 1;
-	buf_add_string(&buf, from);
-	if (from > list) {
-		buf_add_char(&buf, ',');
-		buf_add(&buf, list, (size_t)(from - list) - 1);
-	}
-	return buf_take(&buf);
-}
-
-static void set_option(struct pgdsn *dsn, const PQconninfoOption *option, size_t first)
-{
-	bool host = strcmp(option->keyword, "host") == 0 || strcmp(option->keyword, "hostaddr") == 0;
-
-	if (!host && strcmp(option->keyword, "port") != 0) {
-		set(dsn, option->keyword, mem_copy_string(option->val));
-		return;
-	}
-	if (host)
-		dsn->n_hosts = list_length(option->val);
-	set(dsn, option->keyword, rotate(option->val, first));
-}
-
 static bool set_password(struct pgdsn *dsn, const char *file, struct err *err)
 {
 	struct buf password = {0};
@@ -107,29 +68,36 @@ static bool set_password(struct pgdsn *dsn, const char *file, struct err *err)
 	return true;
 }
 
-bool pgdsn_read(struct pgdsn *dsn, const struct config_postgres *config, size_t first, struct err *err)
+bool pgdsn_read(struct pgdsn *dsn, const struct config_postgres *config, struct err *err)
 {
 	char *message = NULL;
 	PQconninfoOption *option = PQconninfoParse(config->dsn, &message);
 
-	*dsn = (struct pgdsn){.n_hosts = 1, .options = option};
+	*dsn = (struct pgdsn){.options = option};
 	if (option == NULL) {
 		PQfreemem(message);
 		return err_set(err, "the connection string is malformed");
 	}
 	for (; option->keyword != NULL; option++)
 		if (option->val != NULL)
-			set_option(dsn, option, first);
+			set(dsn, option->keyword, mem_copy_string(option->val));
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
 		if (find(dsn, defaults[i].keyword) == dsn->n)
 			set(dsn, defaults[i].keyword, mem_copy_string(defaults[i].value));
-	if (dsn->n_hosts > 1 && find(dsn, "target_session_attrs") == dsn->n)
+	if (pghosts_read(&dsn->hosts, dsn->keywords, (const char *const *)dsn->values, err) &&
+	    (config->password_file == NULL || set_password(dsn, config->password_file, err)))
+		return true;
+	pgdsn_free(dsn);
+	return false;
+}
+
+void pgdsn_aim(struct pgdsn *dsn, size_t first)
+{
+	set(dsn, "host", pghosts_list(&dsn->hosts, PGHOSTS_NAME, first));
+	set(dsn, "hostaddr", pghosts_list(&dsn->hosts, PGHOSTS_ADDRESS, first));
+	set(dsn, "port", pghosts_list(&dsn->hosts, PGHOSTS_PORT, first));
+	if (dsn->hosts.n > 1 && find(dsn, "target_session_attrs") == dsn->n)
 		set(dsn, "target_session_attrs", mem_copy_string("read-write")); /* a standby is of no use */
-	if (config->password_file != NULL && !set_password(dsn, config->password_file, err)) {
-		pgdsn_free(dsn);
-		return false;
-	}
-	return true;
 }
 
 void pgdsn_free(struct pgdsn *dsn)
@@ -138,6 +106,7 @@ void pgdsn_free(struct pgdsn *dsn)
 		wipe(dsn->values[i]);
 	mem_free(dsn->keywords);
 	mem_free(dsn->values);
+	pghosts_free(&dsn->hosts);
 	PQconninfoFree(dsn->options);
 	*dsn = (struct pgdsn){0};
 }

@@ -5,20 +5,25 @@
 
 #include "base/err.h"
 #include "config/config.h"
+#include "io/pghosts.h"
 
 /* Parallel arrays for PQconnectStartParams, ended by NULL. Holds secrets: pgdsn_free wipes them. */
 struct pgdsn {
 	const char **keywords; /* static, libpq's or ours */
 	char **values;
 	size_t n, size;
-	size_t n_hosts;
+	struct pghosts hosts;
 	void *options; /* owns the keywords: PQconninfoOption[] */
 };
 
-/* Sets application_name, client_encoding, keepalives, tcp_user_timeout and, with several hosts, target_session_attrs unless
- * the string has them. Of several hosts the one at `first` (modulo their number) is tried first. False and err (without secrets) when the string is malformed
- * or the password file cannot be read; nothing is to be freed then. */
-bool pgdsn_read(struct pgdsn *dsn, const struct config_postgres *config, size_t first, struct err *err) must_check;
+/* Sets application_name, client_encoding, keepalives and tcp_user_timeout unless the string has them. Before anybody
+ * connects comes pgdsn_aim. False and err (without secrets) when the string is malformed or the password file cannot be
+ * read; nothing is to be freed then. */
+bool pgdsn_read(struct pgdsn *dsn, const struct config_postgres *config, struct err *err) must_check;
+
+/* Sets host, hostaddr and port to the hosts, which may have changed since pgdsn_read; the one at `first` (modulo their
+ * number) is tried first. With several hosts sets target_session_attrs unless the string has it. */
+void pgdsn_aim(struct pgdsn *dsn, size_t first);
 
 /* An all-zero pgdsn is fine. */
 void pgdsn_free(struct pgdsn *dsn);

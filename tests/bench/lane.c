@@ -15,8 +15,9 @@ PGconn *lane_connect(const struct config_postgres *config)
 	struct err err;
 	PGconn *pg;
 
-	if (!pgdsn_read(&dsn, config, 0, &err))
+	if (!pgdsn_read(&dsn, config, &err))
 		bench_die("%s", err.text);
+	pgdsn_aim(&dsn, 0);
 	pg = PQconnectdbParams(dsn.keywords, (const char *const *)dsn.values, 0);
 	pgdsn_free(&dsn);
 	if (PQstatus(pg) != CONNECTION_OK)

@@ -21,6 +21,7 @@ LIBRARIES = {
     "libpq-fe.h": ("src/io/", "src/cli/"),
     "librdkafka/": ("src/io/", "src/cli/"),
     "microhttpd.h": ("src/io/", "src/cli/"),
+    "ares": ("src/io/", "src/cli/"),
     "ev.h": ("src/io/", "src/relay/relay.c", "src/cli/"),
     "yaml.h": ("src/config/", "src/cli/"),
     "jansson.h": ("src/config/", "src/core/", "src/io/", "src/relay/", "src/cli/"),

@@ -3,6 +3,7 @@ import contextlib
 import glob
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 
@@ -196,6 +197,12 @@ class Cluster:
                 cursor.execute(sql)
         finally:
             connection.close()
+
+    def own(self, path):
+        """A secret file: the server's alone."""
+        if self.user:
+            shutil.chown(path, self.user)
+        os.chmod(path, 0o600)
 
     @contextlib.contextmanager
     def configured(self, **settings):
