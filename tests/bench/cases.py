@@ -41,12 +41,14 @@ def drains(servers, sizes):
 
 def against_ceiling(servers, sizes, backlog):
     """The relay with Kafka beside it, as a share of what two connections reach without both."""
-    best = in_turns(sizes.rounds, ceiling=lambda: ceiling(servers, backlog),
+    best = in_turns(sizes.rounds, ceiling=lambda: ceiling(servers, backlog), library=lambda: produce(servers, sizes),
                     drain=lambda: drain_backlog(servers, backlog, sizes.limit))
-    bare, relay = best["ceiling"], best["drain"]
+    bare, library, relay = best["ceiling"], best["library"], best["drain"]
     return {
         **relay,
         "ceiling": bare,
+        "library": library,
+        "bare_cpu": bare["cpu"] + library["cpu"],
         "ceiling_rate": bare["rows_per_second"],
         "ratio": relay["rows_per_second"] / bare["rows_per_second"],
         "postgres_ratio": relay["postgres_cpu"] / bare["postgres_cpu"],

@@ -100,12 +100,18 @@ def drain_backlog(servers, backlog, limit, instances=1):
     return figures
 
 
-def in_turns(rounds, **runs):
-    """Each of the runs once, in their order, `rounds` times over: a disturbance of the machine meets all of them alike. Of
-    each the fastest is kept, with the rates of all in "all_rates"."""
+def take_turns(rounds, **runs):
+    """Each of the runs once, in their order, `rounds` times over: a disturbance of the machine meets all of them alike.
+    Returns {name: [results]}."""
     found = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             found[name].append(run())
+    return found
+
+
+def in_turns(rounds, **runs):
+    """Takes turns; of each run the fastest is kept, with the rates of all in "all_rates"."""
     return {name: {**max(results, key=lambda each: each["rows_per_second"]),
-                   "all_rates": [round(each["rows_per_second"]) for each in results]} for name, results in found.items()}
+                   "all_rates": [round(each["rows_per_second"]) for each in results]}
+            for name, results in take_turns(rounds, **runs).items()}

@@ -86,8 +86,9 @@ TABLES = {
     "ceilings": Table("Ceilings", "The bare programs: what PostgreSQL allows without Kafka and without a relay, and librdkafka without both.",
                       (RATE, Column("own s/M", "cpu"), POSTGRES, WAL, HOT, Column("claim ms", "claim_ms", places(1)))),
     "drain": Table("Drain", "A backlog from the start of the process until the last row is settled, Kafka and the relay on the same cores. "
-                   "*ceiling*: the bare program on two connections, in turns with the drain.",
-                   (RATE, Column("ceiling", "ceiling_rate", number), Column("ratio", "ratio"), Column("first s", "first_seconds"), Column("own s/M", "cpu"), POSTGRES,
+                   "*ceiling*: the bare program on two connections, in turns with the drain. *bare s/M*: its processor time and that of librdkafka alone.",
+                   (RATE, Column("ceiling", "ceiling_rate", number), Column("ratio", "ratio"), Column("first s", "first_seconds"), Column("own s/M", "cpu"),
+                    Column("bare s/M", "bare_cpu"), POSTGRES,
                     Column("to bare", "postgres_ratio"), Column("Kafka s/M", "kafka_cpu", places(1)), WAL, HOT,
                     Column("stmts/row", "statements", places(4)), Column("peak MiB", "peak_rss", places(1)))),
     "latency": Table("Latency", "Milliseconds. *report*: from the row's creation to Kafka's report to the relay; *bare*: the same by the bare "

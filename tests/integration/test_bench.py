@@ -33,6 +33,7 @@ def test_a_drain_and_its_ceiling(cluster, mock, tmp_path):
     assert 300 < figures["wal_bytes"] < 5000
     assert 0 <= figures["hot_share"] <= 1 and 0 <= figures["ceiling"]["hot_share"] <= 1
     assert 0 < figures["cpu"] and 0 < figures["postgres_cpu"] and 5 < figures["peak_rss"] < 200
+    assert figures["bare_cpu"] == pytest.approx(figures["ceiling"]["cpu"] + figures["library"]["cpu"])
     header, line = out.getvalue().splitlines()[2:4]
     assert len(header) == len(line) and "mark, 1 000 keys" in line and f"{figures['ratio']:.2f}" in line
 
