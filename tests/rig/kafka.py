@@ -206,10 +206,21 @@ class Node:
     def resume(self):
         self.process.send(signal.SIGCONT)
 
+    def unread(self):
+        """Bytes that clients have sent to a suspended broker: what it will find when it goes on."""
+        return sum(unread_bytes(self.port, table) for table in ("tcp", "tcp6"))
+
     def remove(self):
         if self.alive():
             self.process.kill()
         self.folder.remove()
+
+
+def unread_bytes(port, table):
+    """In the receive queues of the connections to a local port, by /proc/net/TABLE."""
+    lines = [line.split() for line in pathlib.Path("/proc/net", table).read_text().splitlines()[1:]]
+    established = [fields for fields in lines if fields[3] == "01" and int(fields[1].split(":")[1], 16) == port]
+    return sum(int(fields[4].split(":")[1], 16) for fields in established)
 
 
 class Topics:
