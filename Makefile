@@ -21,7 +21,9 @@ help:
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make check       all tests; SUITES='$(SUITES)'; each alone: make check-unit ..."
 	@echo "make check-race  the claim alone against real PostgreSQL"
-	@echo "make soak        the simulation for long: SEEDS=100000"
+	@echo "make simulate    the simulation for long: SEEDS=100000"
+	@echo "make crash-matrix  relays die at every crash point, SEEDS=10 times each: 20 minutes"
+	@echo "make soak        relays at work while everything around them breaks: SECONDS=3600 SEED=1"
 	@echo "make bench       measures speed, latency and footprint on real servers: 25 minutes; BENCH=short: 5; CASES='drain', CASES=list"
 	@echo "make sanitize    unit tests and simulation with the address and undefined-behaviour sanitizers"
 	@echo "make lint        the house rules, cppcheck, clang-format; make format: formats"
@@ -116,8 +118,8 @@ mutants: export MUTANT_OBJECTS = $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_
 mutants: $(SIMULATION)
 	@$(PYTHON) -B tests/simulation/mutants.py $(MUTANTS)
 
-.PHONY: soak
-soak: $(SIMULATION)
+.PHONY: simulate
+simulate: $(SIMULATION)
 	@$(SIMULATION) --from 1000000 --seeds $(or $(SEEDS),100000)
 
 # ---- integration and end to end: the program itself on real servers, in Python (tests/rig)
@@ -198,8 +200,18 @@ check-integration: all $(MOCKBROKER) $(HTTPSERVER) $(PRELOADED) integration-test
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e
-check-e2e: all kafka-jars
+check-e2e: all crash-program $(MOCKBROKER) kafka-jars
 	@$(PYTEST) e2e $(PYTEST_ARGS)
+
+# Relays die at every crash point, at the passages that SEEDS dice choose. check-e2e runs the first seed.
+.PHONY: crash-matrix
+crash-matrix: all crash-program $(MOCKBROKER) kafka-jars
+	@CRASH_SEEDS=$(or $(SEEDS),10) $(PYTEST) e2e/test_crash.py -k 'crash_point' $(PYTEST_ARGS)
+
+# Everything breaks at random, for so long, with a dice of that seed.
+.PHONY: soak
+soak: all crash-program kafka-jars
+	@cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m rig.soak $(or $(SECONDS),3600) $(or $(SEED),1)
 
 .PHONY: kafka-jars
 kafka-jars:
@@ -260,6 +272,7 @@ format:
 docs: all
 	@$(BUILD)/outboxd config --reference | tests/tools/embed reference docs/configuration.md
 	@$(BUILD)/outboxd states | tests/tools/embed states README.md
+	@cd tests && $(PYTHON) -B -m rig.crashscenarios | tools/embed 'crash points' ../docs/guarantees.md
 
 .PHONY: lint
 lint:

@@ -70,7 +70,6 @@
 	X(PRODUCER_MADE, "a producer was made")                                                               \
 	X(PRODUCER_PURGED, "a producer was told to give back what it has")                                    \
 	X(PRODUCER_ENDED, "a producer was destroyed, and what it never reported is unanswered")               \
-	X(REPORT_MISSING, "a row gets the answer that its producer never gave")                               \
 	/* reconnect */                                                                                       \
 	X(SESSION_OPENED, "a connection to the database stands, and nothing was asked yet")                   \
 	X(SESSION_TIDIED, "a session is as it should be before requests")                                     \

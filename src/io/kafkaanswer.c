@@ -97,7 +97,6 @@ void kafkaanswer_doubt(struct kafka_answer *answer)
 
 struct kafka_answer kafkaanswer_of_loss(void)
 {
-	CRASH_POINT(REPORT_MISSING);
 	return (struct kafka_answer){.verdict = VERDICT_UNKNOWN,
 				     .fault = FAULT_PRODUCER,
 				     .possibly_written = true,

@@ -5,12 +5,16 @@ import os
 import threading
 import time
 
+import psycopg2
+
 from .outbox import number
 from .postgres import Database
 from .wait import wait_until
 
 # What tests of order run with: keys of the source.
 WINDOWS = {"one": {"max_in_flight_per_key": 1}, "wide": {"max_in_flight_per_key": 1000}}
+
+AWAY = (psycopg2.OperationalError, psycopg2.InterfaceError)  # the server is, or was a moment ago
 
 # OUTBOXD_LONG=1: the same, many more times; run by hand.
 LONG = bool(os.environ.get("OUTBOXD_LONG"))
@@ -20,12 +24,14 @@ class Writer:
     """A thread that writes rows with n = 0, 1, 2 ... in the order of their ids, in small transactions, until stop().
 
     backlog: it waits while so many rows are unsettled, so that there is work at any speed; rate: rows a second at most.
-    columns: as of Outbox.fill. A context manager: the thread ends with the block, whatever happens."""
+    mine: the condition for its rows, of one that goes on after each outage of the server. columns: as of Outbox.fill. A
+    context manager: the thread ends with the block, whatever happens."""
 
-    def __init__(self, outbox, keys=1, rate=None, backlog=2000, **columns):
+    def __init__(self, outbox, keys=1, rate=None, backlog=2000, mine=None, **columns):
         self.outbox = copy.copy(outbox)
-        self.outbox.database = Database(outbox.database.cluster, outbox.database.name)  # a session of its own
-        self.keys, self.rate, self.backlog, self.columns = keys, rate, backlog, columns
+        # A session of its own.
+        self.outbox.database = Database(outbox.database.cluster, outbox.database.name, one_try=mine is not None)
+        self.keys, self.rate, self.backlog, self.mine, self.columns = keys, rate, backlog, mine, columns
         self.rows, self.error = 0, None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -53,17 +59,35 @@ class Writer:
         begin = time.monotonic()
         try:
             while not self._end.is_set():
-                room = self.backlog - self._unsettled()
-                if self.rate:
-                    room = min(room, int((time.monotonic() - begin) * self.rate) - self.rows)
-                if room <= 0:
-                    self._end.wait(0.02)
-                    continue
-                count = min(room, 100)
-                self.outbox.fill(count, self.keys, first=self.rows, **self.columns)
-                self.rows += count
+                try:
+                    self._write(begin)
+                except AWAY:
+                    if not self.mine:
+                        raise
+                    self._recount()
         except Exception as error:  # told by stop()
             self.error = error
+
+    def _write(self, begin):
+        room = self.backlog - self._unsettled()
+        if self.rate:
+            room = min(room, int((time.monotonic() - begin) * self.rate) - self.rows)
+        if room <= 0:
+            self._end.wait(0.02)
+            return
+        count = min(room, 100)
+        self.outbox.fill(count, self.keys, first=self.rows, **self.columns)
+        self.rows += count
+
+    def _recount(self):
+        """The server went away: were the last rows committed? Whatever was under way ended with it."""
+        def count():
+            try:
+                return self.outbox.database.one(f"SELECT count(*) FROM {self.outbox.table} WHERE {self.mine}")
+            except AWAY:
+                return None
+
+        self.rows, = wait_until(count, 60, "the server to come back", every=0.1)
 
     def _unsettled(self):
         return self.outbox.database.value(f"SELECT count(*) FROM {self.outbox.table} WHERE settled_at IS NULL")
@@ -145,10 +169,15 @@ def duplicates(relay):
     return relay.metrics().sum("outboxd_possible_duplicates_total")
 
 
-def check_relays(relays, repeats):
-    """Nothing is left in memory or with Kafka, the repeats were counted, and no relay has seen disorder itself."""
+def check_idle(relays):
+    """Nothing is left with Kafka, and no relay has seen disorder itself."""
     for relay in relays:
         assert relay.events("order_broken") == []
         wait_until(lambda: relay.metrics().sum("outboxd_in_flight_messages") == 0, 10, lambda: relay.metrics().page)
+
+
+def check_relays(relays, repeats):
+    """They are idle, and the repeats were counted."""
+    check_idle(relays)
     counted = sum(map(duplicates, relays))
     assert repeats <= counted, f"{repeats} repeats, {counted} counted"

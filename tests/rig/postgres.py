@@ -51,10 +51,12 @@ def server_user():
 
 
 class Database:
-    """One database of a cluster, and an autocommit session to look into it."""
+    """One database of a cluster, and an autocommit session to look into it.
 
-    def __init__(self, cluster, name):
-        self.cluster, self.name = cluster, name
+    one_try: a statement that is lost with its session is not sent again, for it may have been carried out."""
+
+    def __init__(self, cluster, name, one_try=False):
+        self.cluster, self.name, self.one_try = cluster, name, one_try
         self._session = None
 
     def dsn(self, port=None, **more):
@@ -82,7 +84,7 @@ class Database:
                     return cursor.fetchall() if fetch and cursor.description else None
             except (psycopg2.OperationalError, psycopg2.InterfaceError):
                 # A restarted server ends the session; one new connection is fair, more would hide an outage.
-                if last_try or not self._session.closed:
+                if last_try or self.one_try or self._session is None or not self._session.closed:
                     raise
 
     def execute(self, sql, args=None):

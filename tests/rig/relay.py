@@ -76,8 +76,10 @@ def run_command(*args, env=None, stdin="", deadline=60):
 
 
 class Relay:
-    def __init__(self, config, folder, name="relay", env=None):
-        self._begin(pathlib.Path(folder) / f"{name}.yaml", free_port(), folder, name, env)
+    """program: another build of it than binary()."""
+
+    def __init__(self, config, folder, name="relay", env=None, program=None):
+        self._begin(pathlib.Path(folder) / f"{name}.yaml", free_port(), folder, name, env, program)
         self.config = {"http": {"listen": f"127.0.0.1:{self.port}"}, "log": {"format": "logfmt"}, **config}
         self.write_config()
 
@@ -88,8 +90,9 @@ class Relay:
         relay._begin(file, port, folder, name, env)
         return relay
 
-    def _begin(self, file, port, folder, name, env):
+    def _begin(self, file, port, folder, name, env, program=None):
         self.file, self.port, self.name, self.env = file, port, name, env
+        self.program = program or binary()
         self.log_path = pathlib.Path(folder) / f"{name}.log"
         self.process = None
 
@@ -99,7 +102,7 @@ class Relay:
 
     def start(self, ready=True, wrap=()):
         """ready: waits until /readyz says so. wrap: a command in front of the relay's own."""
-        self.process = Process([*wrap, binary(), "run", "-c", self.file], self.log_path, env=self.env)
+        self.process = Process([*wrap, self.program, "run", "-c", self.file], self.log_path, env=self.env)
         if ready:
             self.wait_ready()
         return self
