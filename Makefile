@@ -24,7 +24,7 @@ help:
 	@echo "make simulate    the simulation for long: SEEDS=100000"
 	@echo "make crash-matrix  relays die at every crash point, SEEDS=10 times each: 20 minutes"
 	@echo "make soak        relays at work while everything around them breaks: SECONDS=3600 SEED=1"
-	@echo "make bench       measures speed, latency and footprint on real servers: 25 minutes; BENCH=short: 5; CASES='drain', CASES=list"
+	@echo "make bench       measures speed, latency and footprint on real servers: half an hour; BENCH=short: 5; CASES='drain', CASES=list"
 	@echo "make sanitize    unit tests and simulation with the address and undefined-behaviour sanitizers"
 	@echo "make lint        the house rules, cppcheck, clang-format; make format: formats"
 	@echo "make docs        writes the reference of keys and the states into the documentation"

@@ -41,6 +41,7 @@ class Run:
     def _measure_one(self, step, table):
         """A step that fails must not cost the figures of the others."""
         self._say(table.name(step.title))
+        begin = time.monotonic()
         try:
             figures = step.run()
             self._say(table.cells(figures) + "\n")
@@ -48,7 +49,7 @@ class Run:
             figures = {"failed": traceback.format_exc()}
             self._say(f"  failed: {type(error).__name__}: {str(error).split(chr(10))[0]}\n")
             self._servers.stop_relays()
-        self.facts["steps"][step.name] = {"title": step.title, **figures}
+        self.facts["steps"][step.name] = {"title": step.title, "took": round(time.monotonic() - begin), **figures}
 
     def _say(self, text):
         self._out.write(text)

@@ -22,7 +22,7 @@ class Sizes:
 
 
 SIZES = {each.name: each for each in (
-    Sizes("full", "about 25 minutes", rows=300_000, limit=40, rounds=2, load_seconds=30, load_turns=3, idle_seconds=30,
+    Sizes("full", "about half an hour", rows=300_000, limit=40, rounds=2, load_seconds=30, load_turns=3, idle_seconds=30,
           history=(1_000_000, 10_000_000), backlog=1_000_000, blocked=100_000, held_seconds=300),
     Sizes("short", "about 5 minutes", rows=100_000, limit=10, rounds=1, load_seconds=6, load_turns=2, idle_seconds=5,
           history=(100_000, 1_000_000), backlog=150_000, blocked=10_000, held_seconds=15),
