@@ -40,7 +40,7 @@
 #define REPORT_TICKS 2	/* what a fatal producer has in flight may still be acknowledged for so long */
 #define GIVE_UP_TICKS 5 /* a condemned producer is destroyed after so long, reports or not */
 #define PAUSE_TICKS 5	/* between producers when the last one has delivered nothing */
-#define IDLE_TICKS 60	/* a careful one without messages is closed after so long */
+#define IDLE_TICKS 60	/* one for exceptions is closed after so long without messages */
 #define FREE_ROUNDS 20	/* that kafka_free waits for the reports of what it purges */
 #define FREE_ROUND_MS 100
 
@@ -246,7 +246,7 @@ static void create(struct kafka *kafka)
 {
 	struct err err;
 
-	kafka->producer = kafkaproducer_new(&kafka->config, kafka->kind == KAFKA_GAPLESS, kafka->fd, &err);
+	kafka->producer = kafkaproducer_new(&kafka->config, kafka->kind, kafka->fd, &err);
 	if (kafka->producer == NULL) {
 		kafka->retry_at = kafka->ticks + PAUSE_TICKS;
 		err_set(&kafka->link.reason, "no producer can be made: %s", err.text);
@@ -289,6 +289,11 @@ static bool condemned_is_over(const struct kafka *kafka)
 	       (list_empty(&kafka->outstanding) || kafka->ticks - kafka->condemned_at >= GIVE_UP_TICKS);
 }
 
+static bool is_for_exceptions(const struct kafka *kafka)
+{
+	return kafka->kind == KAFKA_CAREFUL || kafka->kind == KAFKA_SINGLE;
+}
+
 static void serve(struct kafka *kafka)
 {
 	bool more = false;
@@ -299,7 +304,7 @@ static void serve(struct kafka *kafka)
 	}
 	if (condemned_is_over(kafka))
 		retire(kafka);
-	if (kafka->state == PRODUCER_ABSENT && kafka->kind != KAFKA_CAREFUL && kafka->ticks >= kafka->retry_at)
+	if (kafka->state == PRODUCER_ABSENT && !is_for_exceptions(kafka) && kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	else
 		(more ? ev_idle_start : ev_idle_stop)(kafka->loop, &kafka->again);
@@ -319,7 +324,7 @@ static void condemn_if_stalled(struct kafka *kafka)
 /* One for exceptions is closed when there are none any more. */
 static void close_if_idle(struct kafka *kafka)
 {
-	if (kafka->kind == KAFKA_CAREFUL && kafka->state == PRODUCER_RUNNING && list_empty(&kafka->outstanding) &&
+	if (is_for_exceptions(kafka) && kafka->state == PRODUCER_RUNNING && list_empty(&kafka->outstanding) &&
 	    kafka->ticks - kafka->used_at >= IDLE_TICKS)
 		retire(kafka);
 }
@@ -385,10 +390,10 @@ struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config,
 	kafka->config = kafkaconf_copy(kafka->arena, config);
 	list_init(&kafka->outstanding);
 	kafka->sents.size = sizeof(struct sent);
-	kafka->link.servers = kind == KAFKA_CAREFUL ? NULL : kafka->config.bootstrap_servers;
+	kafka->link.servers = is_for_exceptions(kafka) ? NULL : kafka->config.bootstrap_servers;
 	err_set(&kafka->link.reason, "not connected yet");
 	start_watchers(kafka);
-	if (kind == KAFKA_CAREFUL)
+	if (is_for_exceptions(kafka))
 		return kafka;
 	kafkaconf_warn(&kafka->config);
 	create(kafka);
@@ -438,7 +443,7 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	rd_kafka_resp_err_t code;
 	struct sent *sent;
 
-	if (kafka->kind == KAFKA_CAREFUL && kafka->state == PRODUCER_ABSENT && kafka->ticks >= kafka->retry_at)
+	if (is_for_exceptions(kafka) && kafka->state == PRODUCER_ABSENT && kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	if (kafka->state != PRODUCER_RUNNING) {
 		*refusal = (struct kafka_answer){

@@ -32,7 +32,9 @@ enum kafka_kind {
 	 * see missing: it holds once one of this generation was delivered there. */
 	KAFKA_GAPLESS,
 	/* A plain one for exceptions: made when a message is handed over, closed when there are none any more. */
-	KAFKA_CAREFUL
+	KAFKA_CAREFUL,
+	/* The same, and each message is a batch of its own, whoever else uses it: what the brokers say is about that one. */
+	KAFKA_SINGLE
 };
 
 /* Starts a producer and begins to connect. config is copied. False settings are found by kafka_check before.

@@ -181,6 +181,11 @@ bool kafkaconf_close_gaps(rd_kafka_conf_t *conf, struct err *err)
 	return set(conf, "enable.gapless.guarantee", "true", err) && set(conf, "message.timeout.ms", "0", err);
 }
 
+bool kafkaconf_send_singly(rd_kafka_conf_t *conf, struct err *err)
+{
+	return set(conf, "batch.num.messages", "1", err);
+}
+
 struct config_kafka kafkaconf_copy(struct arena *arena, const struct config_kafka *config)
 {
 	struct config_kafka copy = *config;

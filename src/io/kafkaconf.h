@@ -26,6 +26,9 @@ rd_kafka_conf_t *kafkaconf_new(const struct config_kafka *config, const char *pa
  * out by itself. So somebody else has to see to it that each is answered within limits->message_timeout_ms. */
 bool kafkaconf_close_gaps(rd_kafka_conf_t *conf, struct err *err) must_check;
 
+/* Turns it into a producer whose batches have one message each. */
+bool kafkaconf_send_singly(rd_kafka_conf_t *conf, struct err *err) must_check;
+
 /* A copy whose parts live in the arena. */
 struct config_kafka kafkaconf_copy(struct arena *arena, const struct config_kafka *config);
 

@@ -4,15 +4,16 @@
 
 #include <stdint.h>
 
-static rd_kafka_t *new_client(const struct config_kafka *config, bool gapless, struct kafkaconf_limits *limits,
-			      struct err *err)
+static rd_kafka_t *new_client(const struct config_kafka *config, enum kafka_kind kind,
+			      struct kafkaconf_limits *limits, struct err *err)
 {
 	rd_kafka_conf_t *conf = kafkaconf_new(config, NULL, limits, err, NULL);
 	rd_kafka_t *rk;
 
 	if (conf == NULL)
 		return NULL;
-	if (gapless && !kafkaconf_close_gaps(conf, err)) {
+	if ((kind == KAFKA_GAPLESS && !kafkaconf_close_gaps(conf, err)) ||
+	    (kind == KAFKA_SINGLE && !kafkaconf_send_singly(conf, err))) {
 		rd_kafka_conf_destroy(conf);
 		return NULL;
 	}
@@ -24,11 +25,12 @@ static rd_kafka_t *new_client(const struct config_kafka *config, bool gapless, s
 	return rk;
 }
 
-struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, bool gapless, int fd, struct err *err)
+struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,
+					struct err *err)
 {
 	static const uint64_t one = 1; /* an eventfd takes nothing shorter than 8 bytes */
 	struct kafkaconf_limits limits;
-	rd_kafka_t *rk = new_client(config, gapless, &limits, err);
+	rd_kafka_t *rk = new_client(config, kind, &limits, err);
 	struct kafkaproducer *producer;
 
 	if (rk == NULL)

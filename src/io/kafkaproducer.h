@@ -4,6 +4,7 @@
 #define OUTBOXD_IO_KAFKAPRODUCER_H
 
 #include "core/route.h"
+#include "io/kafka.h"
 #include "io/kafkaconf.h"
 #include "io/kafkatopics.h"
 
@@ -14,9 +15,8 @@ struct kafkaproducer {
 	struct kafkaconf_limits limits;
 };
 
-/* NULL and err when the settings or the password file are refused. gapless: see kafkaconf_close_gaps. fd: a non-blocking eventfd, written when the queue turns
- * from empty to filled. Lines may stand in it already, so it has to be looked at once without being told. */
-struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, bool gapless, int fd,
+/* NULL and err when the settings or the password file are refused. fd: a non-blocking eventfd, written when the queue turns from empty to filled. Lines may stand in it already, so it has to be looked at once without being told. */
+struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,
 					struct err *err) must_check;
 
 /* Waits for the library's threads. After it nobody reads the messages' bytes any more. */

@@ -80,16 +80,9 @@ static void delivered(struct row *row)
 	outcome_set(row, OUTCOME_SENT, 0, NULL);
 }
 
-/* Was nothing else of its topic with Kafka from the row's publication to its answer? */
-static bool was_alone(const struct row *row)
-{
-	return row->first_in_topic && row->topic->publications == row->publication;
-}
-
 static void condemn(struct row *row, enum row_stage stage)
 {
 	row->trial = true;
-	row->topic->trials++;
 	source_move_row(row, stage);
 }
 
@@ -99,7 +92,7 @@ static void condemn_batch(struct row *row)
 {
 	struct row *behind;
 
-	condemn(row, STAGE_TRIAL);
+	condemn(row, STAGE_QUEUED);
 	CRASH_POINT(BATCH_CONDEMNED);
 	if (row->key == NULL)
 		return;
@@ -114,7 +107,7 @@ static void condemn_batch(struct row *row)
 
 static void row_fault(struct row *row, bool refused)
 {
-	if (refused || row->trial || row->alone)
+	if (refused || row->trial)
 		answer_fail_row(row, row->answer.name, row->answer.text);
 	else
 		condemn_batch(row);
@@ -281,7 +274,6 @@ void answer_handle_all(struct source *source)
 	while ((row = STAGE_FIRST(source, STAGE_ANSWERED)) != NULL) {
 		key = row->key; /* without one the row may be gone at once */
 		row->topic->in_flight--;
-		row->alone = was_alone(row);
 		if (row->answer.verdict == VERDICT_OK)
 			delivered(row);
 		else

@@ -4,7 +4,7 @@
  * A row is in exactly one stage, and a stage is a list; a count is that list's length:
  *
  *   claim reply -> WAITING -> QUEUED -> IN_FLIGHT -> ANSWERED -> UNSETTLED -> SETTLING -> gone
- *                                \-> HELD           \-> REFUSED \-> TRIAL
+ *                                                     \-> REFUSED (-> QUEUED, to be tried singly)
  */
 #ifndef OUTBOXD_RELAY_BATCH_H
 #define OUTBOXD_RELAY_BATCH_H
@@ -25,8 +25,6 @@ struct topic;
 enum row_stage {
 	STAGE_WAITING,	 /* for its turn in its key, or for the verdict on its own older self */
 	STAGE_QUEUED,	 /* to be published next */
-	STAGE_HELD,	 /* its topic is held while condemned rows are tried alone */
-	STAGE_TRIAL,	 /* its record was condemned with a whole batch: to be published alone */
 	STAGE_IN_FLIGHT, /* handed to Kafka */
 	STAGE_ANSWERED,	 /* Kafka has answered; the next pass draws the conclusion */
 	STAGE_REFUSED, /* the answer was bad; what becomes of it is decided when nothing of its key is in flight */
@@ -67,11 +65,8 @@ struct row {
 	bool newest;		     /* stands in the hash of ids */
 	bool awaits_elder; /* its elder has no verdict yet: that one decides whether this one is sent at all */
 	int32_t attempts, max_attempts;
-	size_t bytes;	      /* what it counts against max_in_flight_bytes */
-	uint64_t publication; /* the topic's count of publications at its own */
-	bool first_in_topic;  /* nothing of its topic was in flight when it was published */
-	bool alone;	      /* nor until its answer: what Kafka says is about this row */
-	bool trial;	      /* condemned with others: published alone when its turn comes */
+	size_t bytes; /* what it counts against max_in_flight_bytes */
+	bool trial;   /* condemned with others: published in a batch of its own when its turn comes */
 	struct row_answer answer;
 	enum outcome outcome; /* valid from UNSETTLED on */
 	int64_t outcome_us;

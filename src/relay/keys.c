@@ -112,8 +112,7 @@ bool keys_claim_answered(struct keys *keys, uint64_t claim)
 /* A row that Kafka has, or had, keeps its place: what comes later stands behind it, also when it is older. */
 static bool movable(const struct row *row)
 {
-	return !row->trial &&
-	       (row->stage == STAGE_WAITING || row->stage == STAGE_QUEUED || row->stage == STAGE_HELD);
+	return !row->trial && (row->stage == STAGE_WAITING || row->stage == STAGE_QUEUED);
 }
 
 struct row *keys_enter(struct keys *keys, struct row *row)

@@ -1,7 +1,7 @@
 /* keys: the order of rows of one key in memory.
  * Rows of a key stand in a FIFO in the order column's order:
  *
- *   [with Kafka: in flight or refused ...] [next: waiting, queued, held or on trial] [waiting ...]
+ *   [with Kafka: in flight or refused ...] [next: waiting or queued] [waiting ...]
  *
  * Those with Kafka are all on one *lane*: one topic, one partition, one producer, which delivers in order and leaves no
  * gaps. How many they may be is the lane's window, but 1 until a row of the key was delivered on it: before, the broker
@@ -26,7 +26,7 @@ struct kafka;
 
 /* The way of a row through Kafka. Equal lanes keep the order of their rows. */
 struct lane {
-	const struct kafka *kafka;
+	struct kafka *kafka;
 	uint64_t generation; /* of its producer */
 	uint64_t topic;	     /* its number */
 	int32_t partition;   /* -1: the one of the key */

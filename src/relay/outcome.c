@@ -30,7 +30,6 @@ static void record(struct row *row, enum outcome outcome, int64_t delay_us, cons
 	row->awaits_elder = false;
 	mem_free(row->error);
 	row->error = mem_copy_string(error);
-	topics_end_trial(row);
 	source_move_row(row, STAGE_UNSETTLED);
 }
 
@@ -75,7 +74,7 @@ void outcome_queue_next(struct key *key)
 	struct row *next = keys_next(key);
 
 	if (next != NULL)
-		source_move_row(next, next->trial ? STAGE_TRIAL : STAGE_QUEUED);
+		source_move_row(next, STAGE_QUEUED);
 }
 
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error)
@@ -91,11 +90,22 @@ void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const 
 		outcome_queue_next(row->key);
 }
 
+/* A row that awaits its older self may be with Kafka: given back, others would send it too. */
+static struct row *first_to_release(const struct source *source, enum row_stage stage)
+{
+	const struct list *rows = &source->stages[stage];
+	struct list_node *node = list_first(rows);
+
+	while (node != NULL && STAGE_ROW(node)->awaits_elder)
+		node = list_next(rows, node);
+	return node == NULL ? NULL : STAGE_ROW(node);
+}
+
 void outcome_release_stage(struct source *source, enum row_stage stage)
 {
 	struct row *row;
 
-	while ((row = STAGE_FIRST(source, stage)) != NULL) {
+	while ((row = first_to_release(source, stage)) != NULL) {
 		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
 		CRASH_POINT(STAGE_RELEASED);
 	}
@@ -141,7 +151,7 @@ void outcome_forget(struct row *row)
 		outcome_release_behind(row);
 		keys_leave(row);
 	}
-	topics_end_trial(row);
+	resolve_younger(row->younger, OUTCOME_RELEASED);
 	row->batch->source->forgotten++;
 	remove_row(row);
 	CRASH_POINT(ROW_FORGOTTEN);

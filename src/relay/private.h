@@ -86,9 +86,7 @@ struct topic {
 	struct breaker breaker;
 	int64_t careful_until_us; /* it had a fault lately */
 	size_t in_flight;
-	size_t rows;	       /* that point here */
-	uint64_t publications; /* so far */
-	size_t trials; /* condemned rows that wait to be tried alone, or are; while there are any the topic is held */
+	size_t rows;		/* that point here */
 	int64_t deferred;	/* rows put off untried since the breaker opened the last time */
 	char *error;		/* why it did, beginning with error_name */
 	const char *error_name; /* static */
@@ -214,11 +212,11 @@ const char *outcome_name(enum outcome outcome);
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error);
 /* Releases the rows behind this one in its key, which is then broken. */
 void outcome_release_behind(struct row *row);
-/* Lets the key's next row go if its turn has come: to Kafka, or to its trial. */
+/* Lets the key's next row go if its turn has come. */
 void outcome_queue_next(struct key *key);
 /* The row leaves memory without an outcome: its lease has to end. Rows behind it are released. */
 void outcome_forget(struct row *row);
-/* Releases with the attempt given back: all rows of a stage. */
+/* Releases with the attempt given back: all rows of a stage that no older self is being sent for. */
 void outcome_release_stage(struct source *source, enum row_stage stage);
 bool outcome_start_settle(struct source *source) must_check;
 void outcome_settle_answered(struct source *source, struct job *job);
@@ -246,8 +244,6 @@ void topics_leave(struct row *row);
 int64_t topics_pause(struct source *source, const struct topic *topic);
 /* The same for one more row that need not even be tried. */
 int64_t topics_deferral(struct source *source, struct topic *topic);
-/* The row has an outcome: it is tried no more, and the last one of its topic lets the held rows go. */
-void topics_end_trial(struct row *row);
 /* The next topic that refuses its rows behind that one (NULL: the first), or NULL. */
 const struct topic *topics_next_faulty(const struct source *source, const struct topic *topic);
 /* Their gauges, instead of those of the last time. */

@@ -34,37 +34,39 @@ static bool compose(struct row *row, struct message *message)
 	return false;
 }
 
-/* The topic's rows were refused lately, or may well be: see CAREFUL_US. */
-static bool goes_carefully(const struct row *row)
+/* Exceptions are rows that were condemned with a batch, and those of a topic that was refused lately, or may well be: see
+ * CAREFUL_US. */
+static struct kafka *producer_for(const struct row *row)
 {
-	const struct source *source = row->batch->source;
+	const struct source_env *env = &row->batch->source->env;
 	const struct topic *topic = row->topic;
 
-	return source->env.careful != NULL &&
-	       (row->trial || source->now_us < topic->careful_until_us || topic->breaker.state != BREAKER_CLOSED);
+	if (row->trial)
+		return env->single;
+	if (env->careful != NULL &&
+	    (row->batch->source->now_us < topic->careful_until_us || topic->breaker.state != BREAKER_CLOSED))
+		return env->careful;
+	return env->kafka;
 }
 
 static struct lane lane_of(const struct row *row, const struct message *message)
 {
 	const struct source *source = row->batch->source;
-	bool careful = goes_carefully(row);
-	struct lane lane = {.kafka = careful ? source->env.careful : source->env.kafka,
+	struct lane lane = {.kafka = producer_for(row),
 			    .topic = row->topic->number,
 			    .partition = message->partition,
-			    /* Some partitioners spread empty keys like none. */
-			    .window = careful || message->key.len == 0 ? 1 : source->window};
+			    .window = source->window};
 
+	/* Some partitioners spread empty keys like none. */
+	if (lane.kafka != source->env.kafka || message->key.len == 0)
+		lane.window = 1;
 	lane.generation = kafka_generation(lane.kafka);
 	return lane;
 }
 
 static void handed_over(struct row *row, const struct lane *lane)
 {
-	struct topic *topic = row->topic;
-
-	row->first_in_topic = topic->in_flight == 0;
-	row->publication = ++topic->publications;
-	topic->in_flight++;
+	row->topic->in_flight++;
 	source_move_row(row, STAGE_IN_FLIGHT);
 	CRASH_POINT(PUBLISHED);
 	if (row->trial)
@@ -79,12 +81,12 @@ static void handed_over(struct row *row, const struct lane *lane)
 static bool hand_over(struct row *row, const struct message *message, const struct lane *lane)
 {
 	struct source *source = row->batch->source;
-	bool careful = lane->kafka != source->env.kafka;
+	bool exception = lane->kafka != source->env.kafka;
 	struct kafka_answer refusal = {0};
 	enum verdict verdict;
 
 	CRASH_POINT(PUBLISH_DUE);
-	verdict = kafka_publish(careful ? source->env.careful : source->env.kafka, message, row, &refusal);
+	verdict = kafka_publish(lane->kafka, message, row, &refusal);
 	if (verdict == VERDICT_OK) {
 		handed_over(row, lane);
 		return true;
@@ -98,9 +100,9 @@ static bool hand_over(struct row *row, const struct message *message, const stru
 	count_backpressure(source, "queue_full");
 	CRASH_POINT(QUEUE_FULL);
 	/* What waits for that one must not keep the others. */
-	if (careful)
+	if (exception)
 		outcome_set(row, OUTCOME_RELEASED, CAREFUL_RETRY_US, NULL);
-	return careful;
+	return exception;
 }
 
 static void release_short(struct row *row)
@@ -127,10 +129,6 @@ static bool publish_row(struct row *row)
 		source_move_row(row, STAGE_WAITING);
 		return true;
 	}
-	if (row->topic->trials > 0 && !row->trial) {
-		source_move_row(row, STAGE_HELD);
-		return true;
-	}
 	if (!breaker_pass(&row->topic->breaker, source->now_us)) {
 		count_backpressure(source, "topic");
 		outcome_set(row, OUTCOME_RELEASED, topics_deferral(source, row->topic), row->topic->error);
@@ -146,26 +144,11 @@ static bool publish_row(struct row *row)
 	return hand_over(row, &message, &lane);
 }
 
-/* A condemned row goes when nothing else of its topic is in flight, and nothing of it follows before its answer. */
-static struct row *next_trial(struct source *source)
-{
-	struct list *trials = &source->stages[STAGE_TRIAL];
-	struct list_node *node;
-
-	for (node = list_first(trials); node != NULL; node = list_next(trials, node))
-		if (STAGE_ROW(node)->topic->in_flight == 0)
-			return STAGE_ROW(node);
-	return NULL;
-}
-
 bool publish_rows(struct source *source)
 {
 	struct row *row;
 	int budget;
 
-	while ((row = next_trial(source)) != NULL)
-		if (!publish_row(row))
-			return true;
 	for (budget = PUBLISH_BUDGET; (row = STAGE_FIRST(source, STAGE_QUEUED)) != NULL; budget--) {
 		if (budget == 0)
 			return false;
@@ -178,8 +161,6 @@ bool publish_rows(struct source *source)
 void publish_release_all(struct source *source)
 {
 	outcome_release_stage(source, STAGE_QUEUED);
-	outcome_release_stage(source, STAGE_HELD);
-	outcome_release_stage(source, STAGE_TRIAL);
 	outcome_release_stage(source, STAGE_WAITING);
 }
 
@@ -189,14 +170,14 @@ static struct row *first_short(const struct source *source, enum row_stage stage
 	struct list_node *node;
 
 	for (node = list_first(rows); node != NULL; node = list_next(rows, node))
-		if (!lease_lasts(STAGE_ROW(node)))
+		if (!lease_lasts(STAGE_ROW(node)) && !STAGE_ROW(node)->awaits_elder)
 			return STAGE_ROW(node);
 	return NULL;
 }
 
 void publish_release_short(struct source *source)
 {
-	static const enum row_stage stages[] = {STAGE_QUEUED, STAGE_HELD, STAGE_TRIAL, STAGE_WAITING};
+	static const enum row_stage stages[] = {STAGE_QUEUED, STAGE_WAITING};
 	struct row *row;
 	size_t i;
 

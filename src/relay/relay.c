@@ -35,6 +35,7 @@ struct broker {
 	bool gapless;
 	struct kafka *kafka;
 	struct kafka *careful; /* beside a gapless one; else NULL */
+	struct kafka *single;
 };
 
 struct relay {
@@ -117,6 +118,7 @@ static struct broker *share_broker(struct relay *relay, const struct config_sour
 				  source_on_kafka_answer);
 	if (gapless)
 		broker->careful = kafka_new(relay->loop, broker->config, KAFKA_CAREFUL, source_on_kafka_answer);
+	broker->single = kafka_new(relay->loop, broker->config, KAFKA_SINGLE, source_on_kafka_answer);
 	return broker;
 }
 
@@ -142,6 +144,7 @@ static void add_source(struct relay *relay, const struct config_source *config)
 		env.seed = (uint64_t)getpid() ^ (uint64_t)process_boottime_us();
 	env.kafka = broker->kafka;
 	env.careful = broker->careful;
+	env.single = broker->single;
 	source = source_new(config, &env);
 	relay->sources[relay->n_sources++] = source;
 	if (config->notify == NULL)
@@ -247,7 +250,7 @@ static void refresh_source(struct relay *relay, struct source *source)
 	set_gauge(relay, METRIC_NOTIFY_ACTIVE, config->name, NULL, listener != NULL && listener_active(listener));
 	for (i = 0; i < KAFKA_REPLACEMENTS; i++)
 		set_gauge(relay, METRIC_PRODUCER_REPLACEMENTS, config->name, reasons[i],
-			  (double)(kafka_replacements(broker->kafka, i) +
+			  (double)(kafka_replacements(broker->kafka, i) + kafka_replacements(broker->single, i) +
 				   (broker->careful == NULL ? 0 : kafka_replacements(broker->careful, i))));
 }
 
@@ -342,6 +345,7 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
 		source_abandon(relay->sources[i]);
 	for (i = 0; i < relay->n_brokers; i++) {
 		kafka_purge(relay->brokers[i].kafka, true);
+		kafka_purge(relay->brokers[i].single, true);
 		if (relay->brokers[i].careful != NULL)
 			kafka_purge(relay->brokers[i].careful, true);
 	}
@@ -443,6 +447,7 @@ static void free_relay(struct relay *relay)
 	for (i = 0; i < relay->n_brokers; i++) {
 		kafka_free(relay->brokers[i].kafka);
 		kafka_free(relay->brokers[i].careful);
+		kafka_free(relay->brokers[i].single);
 	}
 	for (i = 0; i < relay->n_databases; i++)
 		dbpool_free(relay->databases[i].pool);

@@ -202,12 +202,13 @@ static void look_at_kafka(struct source *source)
 		return;
 	source->purged = true;
 	kafka_purge(source->env.kafka, false);
+	kafka_purge(source->env.single, false);
 	if (source->env.careful != NULL)
 		kafka_purge(source->env.careful, false);
 	CRASH_POINT(OUTAGE_LASTING);
 }
 
-/* Rows wait for their key, for Kafka's queue, for a topic's trials: that must not eat their leases. */
+/* Rows wait for their key and for Kafka's queue: that must not eat their leases. */
 static void look_at_leases(struct source *source)
 {
 	if (source->leases_due_us > source->now_us)
@@ -379,8 +380,8 @@ void source_update_metrics(struct source *source)
 	set_gauge(source, METRIC_POSTGRES_UP, dbpool_up(source->env.pool));
 	set_gauge(source, METRIC_KAFKA_UP, kafka_up(source->env.kafka));
 	set_gauge(source, METRIC_QUEUED,
-		  (double)(stages[STAGE_WAITING].length + stages[STAGE_QUEUED].length + stages[STAGE_HELD].length +
-			   stages[STAGE_TRIAL].length + stages[STAGE_REFUSED].length));
+		  (double)(stages[STAGE_WAITING].length + stages[STAGE_QUEUED].length +
+			   stages[STAGE_REFUSED].length));
 	set_gauge(source, METRIC_IN_FLIGHT, (double)stages[STAGE_IN_FLIGHT].length);
 	set_gauge(source, METRIC_UNSETTLED,
 		  (double)(stages[STAGE_UNSETTLED].length + stages[STAGE_SETTLING].length));

@@ -30,6 +30,7 @@ struct source_env {
 	struct dbpool *pool;
 	struct kafka *kafka;   /* gapless if source_wants_gapless, else plain */
 	struct kafka *careful; /* beside a gapless one: for rows of a topic that has had a fault; else NULL */
+	struct kafka *single;  /* for rows that were condemned with a batch */
 	struct metrics *metrics;
 	uint64_t seed;	   /* for jitter and the owner's name: different for each start of each process */
 	const char *owner; /* this process's name: host and pid; the source makes it unique */

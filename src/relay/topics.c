@@ -1,5 +1,4 @@
-/* Topics as a source knows them: who points to them, how long rows of one with a fault wait, and which rows are held while
- * others of the topic are tried alone. */
+/* Topics as a source knows them: who points to them, and how long rows of one with a fault wait. */
 #include "relay/private.h"
 
 #include "base/mem.h"
@@ -90,31 +89,6 @@ int64_t topics_deferral(struct source *source, struct topic *topic)
 	int64_t wait = topics_pause(source, topic) + topic->deferred++ * (SECOND / DEFERRED_A_SECOND);
 
 	return wait < PARK_MAX_US ? wait : PARK_MAX_US;
-}
-
-/* Held rows of topics that are held no more may go. */
-static void unhold(struct source *source, const struct topic *topic)
-{
-	struct list *held = &source->stages[STAGE_HELD];
-	struct list_node *node, *next;
-
-	for (node = list_first(held); node != NULL; node = next) {
-		next = list_next(held, node);
-		if (STAGE_ROW(node)->topic == topic)
-			source_move_row(STAGE_ROW(node), STAGE_QUEUED);
-	}
-}
-
-/* The row is tried no more, whatever became of it. */
-void topics_end_trial(struct row *row)
-{
-	struct topic *topic = row->topic;
-
-	if (!row->trial)
-		return;
-	row->trial = false;
-	if (--topic->trials == 0)
-		unhold(row->batch->source, topic);
 }
 
 /* ---- what is told of those with a fault ---- */

@@ -25,7 +25,7 @@ void feed_open(struct feed *feed, const struct config_kafka *config)
 	if (feed->fd < 0)
 		bench_die("no eventfd");
 	/* Without the guarantee against gaps: a lost message ends the process anyway. */
-	feed->producer = kafkaproducer_new(config, false, feed->fd, &err);
+	feed->producer = kafkaproducer_new(config, KAFKA_PLAIN, feed->fd, &err);
 	if (feed->producer == NULL)
 		bench_die("kafka: %s", err.text);
 	await_broker(feed);

@@ -203,6 +203,27 @@ START_TEST(test_F047_others_have_their_turn)
 }
 END_TEST
 
+/* The broker refuses a batch, that is one message: nobody else pays for it. */
+START_TEST(test_F045_a_single_producer_has_each_message_judged_alone)
+{
+	struct letter letters[20];
+	struct bench bench;
+	size_t i, refused = 0;
+
+	bench_open(&bench);
+	bench.kind = KAFKA_SINGLE;
+	bench_start_unconnected(&bench);
+	bench_fail(&bench, RD_KAFKA_RESP_ERR_INVALID_RECORD, 1);
+	bench_send_all(&bench, letters, 20, "topic");
+	bench_settle(&bench, SOON);
+	bench_check_answered_once(letters, 20);
+	for (i = 0; i < 20; i++)
+		refused += letters[i].answer.verdict == VERDICT_REJECT;
+	ck_assert_uint_eq(refused, 1);
+	bench_close(&bench);
+}
+END_TEST
+
 Suite *suite(void)
 {
 	Suite *suite = suite_create("kafkalimits");
@@ -216,6 +237,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_F047_no_wake_up_is_lost);
 	tcase_add_test(tcase, test_F047_others_have_their_turn);
 	tcase_add_test(tcase, test_F047_a_report_wakes_the_loop);
+	tcase_add_test(tcase, test_F045_a_single_producer_has_each_message_judged_alone);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -7,25 +7,25 @@
 enum window { WINDOW_LEASE, WINDOW_CRASH, WINDOW_REPLACED, WINDOW_TIMED_OUT, WINDOW_NONE };
 
 /* The relay itself has settled it as sent: marked, or deleted. */
-static bool is_settled_sent(const struct row *row)
+static const struct claim_record *settled_as_sent(const struct row *row)
 {
 	const struct claim_record *claim = row->record == NULL ? NULL : row->record->claims;
 
 	while (claim != NULL && !(claim->settled && claim->state == ROW_SENT))
 		claim = claim->next;
-	return claim != NULL;
+	return claim;
 }
 
 static void check_row_end(struct sim *sim, const struct row *row)
 {
 	const struct version *version = table_committed(row);
-	bool sent = is_settled_sent(row);
+	const struct claim_record *sent = settled_as_sent(row);
 
-	if (sent && row->record->written == 0 && !row->record->orderless)
+	if (sent != NULL && row->record->written == 0 && !row->record->orderless)
 		sim_fail(sim, "lost", "row %lld was settled as sent and is on no topic", (long long)row->id);
 	if (version == NULL)
 		return;
-	if (sent && sim->checker->config->on_delivered == ON_DELIVERED_DELETE)
+	if (sent != NULL && sent->start->config->on_delivered == ON_DELIVERED_DELETE)
 		sim_fail(sim, "kept", "row %lld was delivered, and is not deleted", (long long)row->id);
 	if (version->state == ROW_SENT &&
 	    (row->record == NULL || (row->record->written == 0 && !row->record->orderless)))
@@ -50,16 +50,27 @@ static enum window window_of(const struct publication *publication)
 	return record_expiry_explained(publication->row, claim) ? WINDOW_LEASE : WINDOW_NONE;
 }
 
+/* The later one may also be of an owner that had lost its lease, and did not know. */
+static enum window window_between(const struct publication *publication, const struct publication *again)
+{
+	enum window window = window_of(publication);
+
+	if (window == WINDOW_NONE && again->claim->committed_us < publication->claim->committed_us &&
+	    record_expiry_explained(again->row, again->claim))
+		return WINDOW_LEASE;
+	return window;
+}
+
 static void count_windows(struct sim *sim, const struct row *row, double windows[WINDOW_NONE])
 {
 	const struct publication *publication = row->record == NULL ? NULL : row->record->publications;
-	bool again = false;
+	const struct publication *again = NULL;
 
 	for (; publication != NULL; publication = publication->next) {
 		enum window window;
 
-		if (publication->written_us != 0 && again) {
-			window = window_of(publication);
+		if (publication->written_us != 0 && again != NULL) {
+			window = window_between(publication, again);
 			sim->checker->totals.duplicates++;
 			if (window == WINDOW_NONE)
 				sim_fail(sim, "unexplained-duplicate",
@@ -67,13 +78,14 @@ static void count_windows(struct sim *sim, const struct row *row, double windows
 			else if (!row->record->retried)
 				windows[window]++;
 		}
-		again |= publication->written_us != 0;
+		if (publication->written_us != 0)
+			again = publication;
 	}
 }
 
 static double counted(struct sim *sim, struct metrics *metrics, enum metric metric, const char *label)
 {
-	return metrics_series(metrics, metric, sim->checker->config->name, label)->value;
+	return metrics_series(metrics, metric, sim->checker->source, label)->value;
 }
 
 static void check_counters(struct sim *sim, struct metrics *metrics, const double windows[WINDOW_NONE])

@@ -54,8 +54,7 @@ static bool same_key(const struct row *a, const struct row *b)
 
 /* Must an older row of its key have been delivered before a row with this claim? Not when it had not been committed when the
  * claim looked, when people interfered, or when a failed row does not block. */
-static bool must_precede(const struct checker *checker, const struct row *older, const struct row *row,
-			 const struct claim_record *claim)
+static bool must_precede(const struct row *older, const struct row *row, const struct claim_record *claim)
 {
 	const struct version *version = table_committed(older);
 
@@ -63,7 +62,8 @@ static bool must_precede(const struct checker *checker, const struct row *older,
 		return false;
 	if (version == NULL || (older->record != NULL && older->record->orderless))
 		return false;
-	return checker->config->on_failed == ON_FAILED_BLOCK || older->record == NULL || !older->record->failed;
+	return claim->start->config->on_failed == ON_FAILED_BLOCK || older->record == NULL ||
+	       !older->record->failed;
 }
 
 /* With Kafka still, where nothing that follows it is written before it. */
@@ -77,13 +77,12 @@ static void check_older_published(const struct publication *publication, const s
 {
 	struct start *start = publication->start;
 	const struct row *row = publication->row;
-	const struct checker *checker = start->sim->checker;
 
 	for (int64_t id = 1; id < row->id; id++) {
-		const struct row *older = table_find(checker->table, id);
+		const struct row *older = table_find(start->sim->checker->table, id);
 		const struct publication *last = last_by(older, start);
 
-		if (!must_precede(checker, older, row, claim) || table_committed(older)->settled_at != TABLE_NULL)
+		if (!must_precede(older, row, claim) || table_committed(older)->settled_at != TABLE_NULL)
 			continue;
 		if (last != NULL && goes_before(last, publication))
 			continue;
@@ -100,7 +99,7 @@ static void check_order(struct sim *sim, const struct publication *publication)
 	for (int64_t id = 1; id < row->id; id++) {
 		const struct row *older = table_find(sim->checker->table, id);
 
-		if (must_precede(sim->checker, older, row, publication->claim) &&
+		if (must_precede(older, row, publication->claim) &&
 		    (older->record == NULL || older->record->written == 0))
 			sim_fail(sim, "order", "row %lld of key %s is on the topic before row %lld",
 				 (long long)row->id, row->key, (long long)id);
@@ -195,14 +194,15 @@ static void check_claimed(struct start *start, const struct row *row, const stru
 {
 	const struct config_source *config = start->config;
 	struct sim *sim = start->sim;
-	int64_t end = sim_now(sim) + config->kafka.message_timeout_us + 2 * SECOND;
+	/* The instances' clocks go a little differently. */
+	int64_t end = sim_now(sim) + config->kafka.message_timeout_us + 2 * SECOND - 50 * MS;
 	const struct publication *last = last_by(row, start);
 
 	if (claim->concluded)
 		sim_fail(sim, "published-after-outcome", "row %lld", (long long)row->id);
-	if (claim->lease < end)
+	if (claim->ends_us < end)
 		sim_fail(sim, "short-lease", "row %lld is published %lld us too late for its lease",
-			 (long long)row->id, (long long)(end - claim->lease));
+			 (long long)row->id, (long long)(end - claim->ends_us));
 	if (last == NULL)
 		return;
 	if (last->answered_us == 0)
@@ -213,7 +213,7 @@ static void check_claimed(struct start *start, const struct row *row, const stru
 
 struct publication *check_publish(const struct kafka *kafka, struct row *row, const struct message *message)
 {
-	struct start *start = fakekafka_start(kafka);
+	struct start *start = fakekafka_process(kafka)->asking;
 	struct claim_record *claim = newest_claim(row, start);
 	struct sim *sim = start->sim;
 	struct publication *publication = arena_take(sim->arena, 1, sizeof(*publication));
@@ -257,7 +257,8 @@ void check_written(struct publication *publication)
 	publication->written_us = sim_now(sim);
 	record->written++;
 	sim->checker->totals.written++;
-	if (record->written == 1 && sim->checker->config->ordering == ORDERING_KEY && publication->claim != NULL)
+	if (record->written == 1 && publication->claim != NULL &&
+	    publication->start->config->ordering == ORDERING_KEY)
 		check_order(sim, publication);
 }
 
@@ -288,24 +289,34 @@ static void check_gauges(const struct start *start, struct metrics *metrics)
 		sim_fail(start->sim, "health", "%d.%d is ready without Kafka", start->instance, start->number);
 }
 
+/* What the sources of a process have in flight is what its producers have. */
+static void check_in_flight(const struct process *process)
+{
+	size_t in_flight = 0, outstanding = 0;
+
+	for (const struct start *start = process->starts; start != NULL; start = start->next)
+		in_flight += source_in_flight(start->source);
+	for (const struct producers *each = process->producers; each != NULL; each = each->next) {
+		for (int i = 0; i < each->n; i++)
+			outstanding += kafka_outstanding(each->all[i]);
+	}
+	if (in_flight != outstanding)
+		sim_fail(process->sim, "in-flight", "instance %d counts %zu rows in flight, Kafka %zu",
+			 process->instance, in_flight, outstanding);
+}
+
 void check_step(struct start *start, struct metrics *metrics)
 {
 	struct sim *sim = start->sim;
-	size_t outstanding;
 
 	start->unseen_possibly = start->unseen_takeovers = start->unseen_fenced = 0;
-
 	if (sim_chance(sim, 0.02))
 		check_gauges(start, metrics);
 
 	if (source_held(start->source) > (size_t)start->config->max_in_flight)
 		sim_fail(sim, "room", "%d.%d holds %zu rows", start->instance, start->number,
 			 source_held(start->source));
-	outstanding =
-		kafka_outstanding(start->kafka) + (start->careful == NULL ? 0 : kafka_outstanding(start->careful));
-	if (source_in_flight(start->source) != outstanding)
-		sim_fail(sim, "in-flight", "%d.%d counts %zu rows in flight, Kafka %zu", start->instance,
-			 start->number, source_in_flight(start->source), outstanding);
+	check_in_flight(start->process);
 }
 
 static void check_left(struct start *start, const struct row *row)
@@ -333,7 +344,7 @@ void check_gone(struct start *start)
 	struct checker *checker = start->sim->checker;
 
 	start->gone = true;
-	start->gone_us = sim_now(start->sim);
+	start->gone_us = table_clock(checker->table);
 	checker->possibly_told -= start->unseen_possibly;
 	checker->takeovers_told -= start->unseen_takeovers;
 	checker->totals.fenced -= start->unseen_fenced;
@@ -343,10 +354,19 @@ void check_gone(struct start *start)
 			 start->results);
 }
 
-void check_trouble(struct start *start, int64_t until_us)
+void check_trouble(struct process *process, int64_t until_us)
 {
-	if (start->troubled_us < until_us)
-		start->troubled_us = until_us;
+	if (process->troubled_us < until_us)
+		process->troubled_us = until_us;
+}
+
+void check_started(struct start *start)
+{
+	struct checker *checker = start->sim->checker;
+
+	checker->source = start->config->name;
+	if (checker->most_attempts < start->config->retry.max_attempts)
+		checker->most_attempts = start->config->retry.max_attempts;
 }
 
 void check_people(struct sim *sim, struct row *row)

@@ -6,10 +6,9 @@
 
 #define IDLE_CLAIMS_MAX 3000 /* in ten seconds */
 
-void checker_new(struct sim *sim, const struct config_source *config, struct table *table)
+void checker_new(struct sim *sim, struct table *table)
 {
 	sim->checker = arena_take(sim->arena, 1, sizeof(struct checker));
-	sim->checker->config = config;
 	sim->checker->table = table;
 }
 
@@ -59,7 +58,7 @@ bool record_expiry_explained(const struct row *row, const struct claim_record *c
 {
 	return row->curse == 2 || claim->start->abandoned || claim->lost ||
 	       (claim->start->gone && claim->start->gone_us <= claim->lease) ||
-	       claim->start->troubled_us >= claim->committed_us;
+	       claim->start->process->troubled_us >= claim->committed_us;
 }
 
 /* ---- claims ---- */
@@ -121,9 +120,10 @@ static void note_claim(struct start *start, const struct statement *statement, c
 	struct claim_record *claim = arena_take(sim->arena, 1, sizeof(*claim));
 
 	check_takeover(start, statement, effect);
-	if (effect->after->attempts > statement->params.max_attempts)
+	/* A limit that was lowered meanwhile lets a row that waits have the attempt it was promised. */
+	if (effect->after->attempts > sim->checker->most_attempts)
 		sim_fail(sim, "attempts", "row %lld: attempt %d of %d", (long long)effect->row->id,
-			 (int)effect->after->attempts, (int)statement->params.max_attempts);
+			 (int)effect->after->attempts, (int)sim->checker->most_attempts);
 	if (effect->after->attempts != effect->before->attempts + 1)
 		sim_fail(sim, "attempt-uncounted", "row %lld: a claim is an attempt", (long long)effect->row->id);
 	if (statement->kind != SQL_SUSPECT && effect->before->state == ROW_IN_FLIGHT &&
@@ -133,6 +133,7 @@ static void note_claim(struct start *start, const struct statement *statement, c
 			 (long long)effect->row->id);
 	claim->start = start;
 	claim->lease = effect->after->lease_until;
+	claim->ends_us = statement->xact.began_us + start->config->lease_us;
 	claim->attempts = effect->after->attempts;
 	claim->revision = effect->after->revision;
 	claim->snapshot = statement->xact.snapshot;
@@ -208,6 +209,22 @@ static bool fell_with_another(const struct publication *publication)
 	return false;
 }
 
+/* F025, F030: a row that has lost an attempt waits as long as its backoff says, with the jitter and no more. */
+static void check_backoff(struct start *start, const struct effect *effect)
+{
+	const struct config_retry *retry = &start->config->retry;
+	double base = (double)retry->initial_us, delay = (double)effect->outcome->delay_us;
+	int32_t attempt;
+
+	for (attempt = 1; attempt < effect->before->attempts && base < (double)retry->max_us; attempt++)
+		base *= retry->multiplier;
+	if (base > (double)retry->max_us)
+		base = (double)retry->max_us;
+	if (delay < base * (1 - retry->jitter) - 1 || delay > base * (1 + retry->jitter) + 1)
+		sim_fail(start->sim, "backoff", "row %lld waits %.0f us after attempt %d, not about %.0f",
+			 (long long)effect->row->id, delay, (int)effect->before->attempts, base);
+}
+
 static void check_pending(struct start *start, const struct effect *effect, const struct publication *last)
 {
 	bool answered = last != NULL && last->answered_us != 0;
@@ -220,6 +237,8 @@ static void check_pending(struct start *start, const struct effect *effect, cons
 		sim_fail(start->sim, "no-verdict", "row %lld was given back before Kafka's answer", id);
 	if (effect->outcome->back == 0 && !passing)
 		sim_fail(start->sim, "attempt-charged", "row %lld paid for what is not its fault", id);
+	if (effect->outcome->back == 0)
+		check_backoff(start, effect);
 	if (effect->outcome->back != 0 && passing && !fell_with_another(last))
 		sim_fail(start->sim, "attempt-free", "row %lld was given its attempt back", id);
 }

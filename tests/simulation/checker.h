@@ -3,6 +3,7 @@
 #ifndef OUTBOXD_SIMULATION_CHECKER_H
 #define OUTBOXD_SIMULATION_CHECKER_H
 
+#include "process.h"
 #include "statement.h"
 
 #include "core/metrics.h"
@@ -11,23 +12,21 @@
 
 struct claim_record;
 
-/* One start of one instance, until it crashes or ends. */
+/* One start of a source, with its process or by a reload, until it crashes or ends. */
 struct start {
 	struct sim *sim;
+	struct process *process;
+	struct start *next; /* older, of the same process */
 	const struct config_source *config;
 	struct source *source;
 	int instance, number;
-	bool abandoned;	      /* its drain has passed the deadline: what is left is left to the leases */
-	bool gone;	      /* crashed or stopped: nothing of it is in memory */
-	int64_t troubled_us;  /* until then a lease may run out through an injected fault */
-	int64_t frozen_us;    /* its process is suspended until then */
-	void (*step)(void *); /* something happened: the world lets it take a pass */
-	void *context;
-	struct kafka *kafka, *careful; /* careful: or NULL */
-	int64_t gone_us;
-	size_t results;	 /* database results that it has and has not freed */
-	int claims;	 /* sent and not answered */
-	int idle_claims; /* that did nothing, since idle_since_us */
+	bool abandoned;	     /* its drain has passed the deadline: what is left is left to the leases */
+	bool gone;	     /* crashed or stopped: nothing of it is in memory */
+	int64_t gone_us;     /* by the database's clock */
+	struct kafka *kafka; /* as it was given */
+	size_t results;	     /* database results that it has and has not freed */
+	int claims;	     /* sent and not answered */
+	int idle_claims;     /* that did nothing, since idle_since_us */
 	int64_t idle_since_us;
 	uint64_t unseen_possibly, unseen_takeovers,
 		unseen_fenced; /* told since its last pass: a crash takes them along */
@@ -51,7 +50,7 @@ struct publication {
 };
 
 /* Becomes sim->checker. */
-void checker_new(struct sim *sim, const struct config_source *config, struct table *table);
+void checker_new(struct sim *sim, struct table *table);
 
 /* ---- the database ---- */
 void check_submit(struct start *start, const struct statement *statement);
@@ -71,16 +70,17 @@ void check_kafka_answer(struct publication *publication, const struct kafka_answ
 /* ---- the world ---- */
 /* After each pass. */
 void check_step(struct start *start, struct metrics *metrics);
-/* It has drained; and its memory is gone, then or in a crash. */
+/* It starts with its own settings; has drained; and its memory is gone, then or in a crash. */
+void check_started(struct start *start);
 void check_stopped(struct start *start);
 void check_gone(struct start *start);
 /* A fault that may cost leases: until then, and a lease more. */
-void check_trouble(struct start *start, int64_t until_us);
+void check_trouble(struct process *process, int64_t until_us);
 /* People changed a row's state: its order is no longer the relay's affair; or had a failed one sent once more. */
 void check_people(struct sim *sim, struct row *row);
 void check_retried(struct sim *sim, struct row *row);
 
-/* All rows are settled and both instances rest: what the whole history must obey. */
+/* All rows are settled and all instances rest: what the whole history must obey. */
 void check_end(struct sim *sim, struct metrics *metrics);
 
 /* In this history only rows that kill their process may run out of leases at their last attempt. */

@@ -48,8 +48,9 @@ struct flight {
 
 struct kafka {
 	struct cluster *cluster;
-	struct start *start;
+	struct process *process;
 	enum kafka_kind kind;
+	int64_t message_timeout_us;
 	kafka_answer_fn *on_answer;
 	struct flight *flights, **last;
 	struct stream *streams;
@@ -69,7 +70,7 @@ static inline struct sim *sim_of(const struct kafka *kafka)
 
 static inline bool is_frozen(const struct kafka *kafka)
 {
-	return kafka->start->frozen_us > sim_now(sim_of(kafka));
+	return process_frozen(kafka->process);
 }
 
 static inline bool is_gapless(const struct kafka *kafka)

@@ -2,12 +2,11 @@
 
 #include <string.h>
 
-struct cluster *cluster_new(struct sim *sim, const struct config_source *config)
+struct cluster *cluster_new(struct sim *sim)
 {
 	struct cluster *cluster = arena_take(sim->arena, 1, sizeof(*cluster));
 
 	cluster->sim = sim;
-	cluster->config = config;
 	cluster->slow = sim_chance(sim, 0.15);
 	return cluster;
 }

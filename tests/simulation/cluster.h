@@ -14,13 +14,12 @@ struct topic {
 
 struct cluster {
 	struct sim *sim;
-	const struct config_source *config;
 	int64_t down_until, starved_until;
 	bool slow; /* in this history many batches take about as long as a message may */
 	struct topic *topics;
 };
 
-struct cluster *cluster_new(struct sim *sim, const struct config_source *config);
+struct cluster *cluster_new(struct sim *sim);
 
 /* No broker can be reached until then. */
 void cluster_outage(struct cluster *cluster, int64_t until_us);

@@ -16,7 +16,7 @@ static void look(void *context)
 	if (kafka->gone)
 		return;
 	if (is_frozen(kafka)) {
-		agenda_add(sim->agenda, kafka->start->frozen_us, look, kafka);
+		agenda_add(sim->agenda, kafka->process->frozen_us, look, kafka);
 		return;
 	}
 	agenda_add(sim->agenda, sim_now(sim) + SECOND, look, kafka);
@@ -24,9 +24,9 @@ static void look(void *context)
 	if (up == kafka->up)
 		return;
 	kafka->up = up;
-	sim_trace(sim, "%d.%d kafka %s", kafka->start->instance, kafka->start->number, up ? "up" : "down");
+	sim_trace(sim, "%d kafka %s", kafka->process->instance, up ? "up" : "down");
 	wire_pump(kafka);
-	kafka->start->step(kafka->start->context);
+	kafka->process->step(kafka->process->context);
 }
 
 bool kafka_up(const struct kafka *kafka)
@@ -59,14 +59,15 @@ uint64_t kafka_generation(const struct kafka *kafka)
 	return kafka->generation;
 }
 
-struct kafka *fakekafka_new(struct cluster *cluster, struct start *start, enum kafka_kind kind,
-			    kafka_answer_fn *on_answer)
+struct kafka *fakekafka_new(struct cluster *cluster, struct process *process, enum kafka_kind kind,
+			    int64_t message_timeout_us, kafka_answer_fn *on_answer)
 {
 	struct kafka *kafka = arena_take(cluster->sim->arena, 1, sizeof(*kafka));
 
 	kafka->cluster = cluster;
-	kafka->start = start;
+	kafka->process = process;
 	kafka->kind = kind;
+	kafka->message_timeout_us = message_timeout_us;
 	kafka->generation = 1;
 	kafka->untried = true;
 	kafka->on_answer = on_answer;
@@ -107,17 +108,18 @@ static void deliver(void *context)
 {
 	struct flight *flight = context;
 	struct kafka *kafka = flight->kafka;
+	const struct start *start = flight->publication->start;
 
 	if (kafka->gone)
 		return;
 	if (is_frozen(kafka)) {
 		agenda_add(sim_of(kafka)->agenda,
-			   kafka->start->frozen_us + sim_delay(sim_of(kafka), 50 * MS, 5 * SECOND), deliver,
+			   kafka->process->frozen_us + sim_delay(sim_of(kafka), 50 * MS, 5 * SECOND), deliver,
 			   flight);
 		return;
 	}
 	take_out(flight);
-	sim_trace(sim_of(kafka), "%d.%d row %lld: %s %s %d", kafka->start->instance, kafka->start->number,
+	sim_trace(sim_of(kafka), "%d.%d row %lld: %s %s %d", start->instance, start->number,
 		  (long long)flight->publication->row->id, verdict_name(flight->answer.verdict),
 		  fault_name(flight->answer.fault), flight->answer.code);
 	if (flight->answer.verdict == VERDICT_OK && kafka_untried(kafka))
@@ -126,7 +128,7 @@ static void deliver(void *context)
 	kafka->on_answer(flight->tag, &flight->answer);
 	renew_if_over(kafka);
 	wire_pump(kafka);
-	kafka->start->step(kafka->start->context);
+	kafka->process->step(kafka->process->context);
 }
 
 void client_answer(struct flight *flight, struct kafka_answer given, int64_t delay_us)
@@ -183,7 +185,7 @@ void client_condemn(struct kafka *kafka, bool in_flight)
 	kafka->up = false;
 	kafka->replaced++;
 	kafka->replacing_until = sim_now(sim) + (sim_chance(sim, 0.5) ? 0 : sim_between(sim, 0, 2 * SECOND));
-	sim_trace(sim, "%d.%d kafka is replaced", kafka->start->instance, kafka->start->number);
+	sim_trace(sim, "%d kafka is replaced", kafka->process->instance);
 	agenda_add(sim->agenda, sim_now(sim) + 2 * SECOND, on_over, ending);
 	renew_if_over(kafka);
 }
@@ -209,7 +211,8 @@ static void on_timeout(void *context)
 	if (flight->place == PLACE_ANSWERED || kafka->gone)
 		return;
 	if (is_frozen(kafka)) {
-		agenda_add(sim->agenda, kafka->start->frozen_us + sim_between(sim, 0, SECOND), on_timeout, flight);
+		agenda_add(sim->agenda, kafka->process->frozen_us + sim_between(sim, 0, SECOND), on_timeout,
+			   flight);
 	} else if (is_gapless(kafka) && sim->broken != BREAK_DEADLINE) {
 		stall(kafka);
 	} else {
@@ -253,14 +256,15 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 			   struct kafka_answer *refusal)
 {
 	struct sim *sim = sim_of(kafka);
-	struct row *row = check_row(kafka->start, message);
+	struct start *start = kafka->process->asking;
+	struct row *row = check_row(start, message);
 	struct flight *flight;
 	int code = refusal_of(kafka, row);
 
 	assert(!kafka->gone);
 	if (code != CODE_OK) {
 		*refusal = reports_judge(code, false);
-		check_refused(kafka->start, row, refusal);
+		check_refused(start, row, refusal);
 		return refusal->verdict;
 	}
 	flight = arena_take(sim->arena, 1, sizeof(*flight));
@@ -272,12 +276,12 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 		flight->copy = arena_copy_bytes(sim->arena, message->value.bytes, message->value.len);
 	flight->stream = wire_stream(kafka, message->topic, message);
 	flight->sequence = flight->stream->sequence++;
-	flight->deadline_us = sim_now(sim) + kafka->cluster->config->kafka.message_timeout_us;
+	flight->deadline_us = sim_now(sim) + kafka->message_timeout_us;
 	*kafka->last = flight;
 	kafka->last = &flight->next;
 	kafka->outstanding++;
 	kafka->killed |= row->nature == NATURE_CRASHER;
-	sim_trace(sim, "%d.%d publish row %lld", kafka->start->instance, kafka->start->number, (long long)row->id);
+	sim_trace(sim, "%d.%d publish row %lld", start->instance, start->number, (long long)row->id);
 	agenda_add(sim->agenda, flight->deadline_us + sim_between(sim, 0, 500 * MS), on_timeout, flight);
 	wire_pump(kafka);
 	if (sim->broken == BREAK_REENTRY && sim_chance(sim, 0.01)) {
@@ -310,9 +314,9 @@ bool fakekafka_killed(const struct kafka *kafka)
 	return kafka->killed;
 }
 
-struct start *fakekafka_start(const struct kafka *kafka)
+struct process *fakekafka_process(const struct kafka *kafka)
 {
-	return kafka->start;
+	return kafka->process;
 }
 
 enum kafka_kind fakekafka_kind(const struct kafka *kafka)

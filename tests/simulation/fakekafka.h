@@ -1,16 +1,16 @@
-/* fakekafka: the other side of io/kafka.h: a producer for each start, and its faults. */
+/* fakekafka: the other side of io/kafka.h: the producers of each process, and their faults. */
 #ifndef OUTBOXD_SIMULATION_FAKEKAFKA_H
 #define OUTBOXD_SIMULATION_FAKEKAFKA_H
 
 #include "checker.h"
 #include "cluster.h"
 
-/* A producer for one start; freed with the history. */
-struct kafka *fakekafka_new(struct cluster *cluster, struct start *start, enum kafka_kind kind,
-			    kafka_answer_fn *on_answer);
+/* A producer for one process; freed with the history. */
+struct kafka *fakekafka_new(struct cluster *cluster, struct process *process, enum kafka_kind kind,
+			    int64_t message_timeout_us, kafka_answer_fn *on_answer);
 
 /* Whose it is, and of which kind. */
-struct start *fakekafka_start(const struct kafka *kafka);
+struct process *fakekafka_process(const struct kafka *kafka);
 enum kafka_kind fakekafka_kind(const struct kafka *kafka);
 
 /* The producer is replaced: everything is answered first. */

@@ -7,11 +7,11 @@
 
 struct people {
 	struct sim *sim;
-	const struct config_source *config;
 	struct table *table;
 	struct people_habits habits;
 	int inserted, crashers, retries;
 	int acts; /* transactions under way */
+	bool blocking;
 	agenda_fn *woken;
 	void *context;
 };
@@ -35,11 +35,6 @@ struct act {
 	struct xact xact;
 	struct row *row;
 };
-
-static bool blocks(const struct people *people)
-{
-	return people->config->on_failed == ON_FAILED_BLOCK;
-}
 
 static bool applies(const struct act *act, const struct version *version)
 {
@@ -275,13 +270,12 @@ static void on_idle(void *context)
 	agenda_add(sim->agenda, sim_now(sim) + sim_between(sim, 0, people->habits.pace_us), on_idle, people);
 }
 
-struct people *people_new(struct sim *sim, const struct config_source *config, struct table *table,
-			  const struct people_habits *habits, agenda_fn *woken, void *context)
+struct people *people_new(struct sim *sim, struct table *table, const struct people_habits *habits,
+			  agenda_fn *woken, void *context)
 {
 	struct people *people = arena_take(sim->arena, 1, sizeof(*people));
 
 	people->sim = sim;
-	people->config = config;
 	people->table = table;
 	people->habits = *habits;
 	people->woken = woken;
@@ -291,10 +285,15 @@ struct people *people_new(struct sim *sim, const struct config_source *config, s
 	return people;
 }
 
+void people_note_blocking(struct people *people)
+{
+	people->blocking = true;
+}
+
 void people_clear(struct people *people)
 {
 	act_on(people, ACT_LET_GO, true);
-	if (blocks(people))
+	if (people->blocking)
 		act_on(people, ACT_SKIP, true);
 }
 
@@ -305,7 +304,7 @@ bool people_done(const struct people *people)
 	for (size_t i = 0; i < people->table->n_rows; i++) {
 		const struct version *version = table_committed(people->table->rows[i]);
 
-		if (version != NULL && table_open(version, blocks(people)))
+		if (version != NULL && table_open(version, people->blocking))
 			return false;
 	}
 	return true;

@@ -19,8 +19,11 @@ struct people_habits {
 };
 
 /* woken: called when rows were committed, as NOTIFY does (sometimes not: it is only a hint). */
-struct people *people_new(struct sim *sim, const struct config_source *config, struct table *table,
-			  const struct people_habits *habits, agenda_fn *woken, void *context);
+struct people *people_new(struct sim *sim, struct table *table, const struct people_habits *habits,
+			  agenda_fn *woken, void *context);
+
+/* From now on some source lets failed rows block their keys. */
+void people_note_blocking(struct people *people);
 
 /* Skips every failed row and lets go what is held. */
 void people_clear(struct people *people);

@@ -53,6 +53,11 @@ void record_config(struct sim *sim, const struct config_source *config)
 			(int)config->on_delivered);
 }
 
+void record_other_config(struct sim *sim)
+{
+	sim->record = NULL;
+}
+
 void record_insert(const struct xact *xact, const struct row *row)
 {
 	FILE *out = xact->table->sim->record;

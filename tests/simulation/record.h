@@ -18,6 +18,8 @@
 #include "statement.h"
 
 void record_config(struct sim *sim, const struct config_source *config);
+/* Statements have another text from now on: the record ends here. */
+void record_other_config(struct sim *sim);
 void record_insert(const struct xact *xact, const struct row *row);
 void record_write(const struct xact *xact, const struct row *row);
 void record_start(const struct statement *statement, const struct slice *values, int n);

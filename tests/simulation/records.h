@@ -7,7 +7,9 @@
 /* A claim of a row that was committed. */
 struct claim_record {
 	struct start *start;
-	int64_t lease, committed_us;
+	int64_t lease;	 /* its end, by the database's clock, */
+	int64_t ends_us; /* and by one that never leaps */
+	int64_t committed_us;
 	int32_t attempts;
 	int revision;
 	uint64_t snapshot;
@@ -35,7 +37,8 @@ struct row_record {
 };
 
 struct checker {
-	const struct config_source *config;
+	const char *source;    /* its name, the same in all settings */
+	int64_t most_attempts; /* of all settings */
 	struct table *table;
 	bool only_crashers;
 	uint64_t possibly_told, takeovers_told, parked_from_flight;

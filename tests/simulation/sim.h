@@ -14,7 +14,7 @@
 
 #define MS 1000LL
 #define SECOND 1000000LL
-/* Virtual time is the database server's: microseconds since 2000-01-01, as in timestamptz. A history begins here. */
+/* Virtual time is true time: microseconds since 2000-01-01, as in timestamptz. A history begins here. */
 #define SIM_START 820000000000000LL
 
 /* Rules of the database or of Kafka that can be broken on purpose, to see that the checker notices. Those of the relay's own

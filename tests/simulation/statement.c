@@ -205,7 +205,7 @@ static bool is_key_free(struct statement *statement, const char *key)
 {
 	struct pick *open;
 
-	if (key == NULL)
+	if (key == NULL || statement->config->ordering == ORDERING_NONE)
 		return true;
 	if (statement_key(statement, key, &open) == 0)
 		return false;

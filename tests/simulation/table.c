@@ -18,7 +18,8 @@ struct table *table_new(struct sim *sim)
 void table_begin(struct table *table, struct xact *xact)
 {
 	xact->table = table;
-	xact->now = sim_now(table->sim);
+	xact->began_us = sim_now(table->sim);
+	xact->now = table_clock(table);
 	xact->active = true;
 	xact->number = ++table->xacts;
 }

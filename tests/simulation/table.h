@@ -51,6 +51,7 @@ struct row {
 /* A transaction that waits for another's lock is called again when that has ended. */
 struct xact {
 	struct table *table;
+	int64_t began_us;  /* by a clock that never leaps */
 	int64_t now;	   /* its now() */
 	uint64_t snapshot; /* of its one statement */
 	int number;	   /* for the record */
@@ -70,9 +71,16 @@ struct table {
 	int64_t ctids;
 	int xacts;
 	int64_t lock_timeout_us;
+	int64_t ahead_us; /* of true time: the server's clock may leap */
 };
 
 struct table *table_new(struct sim *sim);
+
+/* The server's clock. */
+static inline int64_t table_clock(const struct table *table)
+{
+	return sim_now(table->sim) + table->ahead_us;
+}
 
 /* Sets now() and begins; the snapshot is taken by table_snapshot. */
 void table_begin(struct table *table, struct xact *xact);

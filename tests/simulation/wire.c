@@ -25,7 +25,7 @@ static int64_t network_delay(const struct kafka *kafka)
 	struct sim *sim = sim_of(kafka);
 
 	if (kafka->cluster->slow && sim_fault(sim, 0.3))
-		return sim_between(sim, SECOND, kafka->cluster->config->kafka.message_timeout_us);
+		return sim_between(sim, SECOND, kafka->message_timeout_us);
 	return sim_delay(sim, 2 * MS, 40 * SECOND);
 }
 
@@ -54,8 +54,8 @@ static void write_batch(const struct batch *batch)
 			continue;
 		check_written(flight->publication);
 		sim_trace(sim, "row %lld written by %d.%d as %s-%d %llu", (long long)flight->publication->row->id,
-			  batch->kafka->start->instance, batch->kafka->start->number, batch->stream->topic,
-			  batch->stream->partition, (unsigned long long)flight->sequence);
+			  flight->publication->start->instance, flight->publication->start->number,
+			  batch->stream->topic, batch->stream->partition, (unsigned long long)flight->sequence);
 	}
 }
 
@@ -148,7 +148,7 @@ static void on_acknowledged(void *context)
 	if (kafka->gone)
 		return;
 	if (is_frozen(kafka)) {
-		agenda_add(sim_of(kafka)->agenda, kafka->start->frozen_us, on_acknowledged, batch);
+		agenda_add(sim_of(kafka)->agenda, kafka->process->frozen_us, on_acknowledged, batch);
 		return;
 	}
 	batch->stream->on_wire--;
@@ -230,7 +230,7 @@ static bool send_batch(struct kafka *kafka, struct stream *stream)
 {
 	struct sim *sim = sim_of(kafka);
 	struct batch *batch = arena_take(sim->arena, 1, sizeof(*batch));
-	size_t most = (size_t)sim_between(sim, 1, BATCH_MAX);
+	size_t most = kafka->kind == KAFKA_SINGLE ? 1 : (size_t)sim_between(sim, 1, BATCH_MAX);
 
 	batch->kafka = kafka;
 	batch->stream = stream;
@@ -282,7 +282,7 @@ static void on_linger(void *context)
 	if (kafka->gone)
 		return;
 	if (is_frozen(kafka)) {
-		agenda_add(sim_of(kafka)->agenda, kafka->start->frozen_us, on_linger, kafka);
+		agenda_add(sim_of(kafka)->agenda, kafka->process->frozen_us, on_linger, kafka);
 		return;
 	}
 	kafka->sending = false;

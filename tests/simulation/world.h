@@ -1,4 +1,4 @@
-/* world: one history: two instances of the relay on one table and one cluster, with everything that can go wrong. */
+/* world: one history: up to three instances of the relay on one table and one cluster, with everything that can go wrong. */
 #ifndef OUTBOXD_SIMULATION_WORLD_H
 #define OUTBOXD_SIMULATION_WORLD_H
 
