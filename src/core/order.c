@@ -39,7 +39,7 @@ int order_compare(enum sql_order order, struct slice a, struct slice b)
 	case SQL_ORDER_BYTES:
 		return compare_bytes(a, b);
 	case SQL_ORDER_ARRIVAL:
-		return 0;
+		break;
 	}
 	return 0;
 }

@@ -289,11 +289,6 @@ static bool condemned_is_over(const struct kafka *kafka)
 	       (list_empty(&kafka->outstanding) || kafka->ticks - kafka->condemned_at >= GIVE_UP_TICKS);
 }
 
-static bool is_for_exceptions(const struct kafka *kafka)
-{
-	return kafka->kind == KAFKA_CAREFUL || kafka->kind == KAFKA_SINGLE;
-}
-
 static void serve(struct kafka *kafka)
 {
 	bool more = false;
@@ -304,7 +299,8 @@ static void serve(struct kafka *kafka)
 	}
 	if (condemned_is_over(kafka))
 		retire(kafka);
-	if (kafka->state == PRODUCER_ABSENT && !is_for_exceptions(kafka) && kafka->ticks >= kafka->retry_at)
+	if (kafka->state == PRODUCER_ABSENT && !kafkaproducer_is_spare(kafka->kind) &&
+	    kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	else
 		(more ? ev_idle_start : ev_idle_stop)(kafka->loop, &kafka->again);
@@ -324,8 +320,8 @@ static void condemn_if_stalled(struct kafka *kafka)
 /* One for exceptions is closed when there are none any more. */
 static void close_if_idle(struct kafka *kafka)
 {
-	if (is_for_exceptions(kafka) && kafka->state == PRODUCER_RUNNING && list_empty(&kafka->outstanding) &&
-	    kafka->ticks - kafka->used_at >= IDLE_TICKS)
+	if (kafkaproducer_is_spare(kafka->kind) && kafka->state == PRODUCER_RUNNING &&
+	    list_empty(&kafka->outstanding) && kafka->ticks - kafka->used_at >= IDLE_TICKS)
 		retire(kafka);
 }
 
@@ -390,10 +386,10 @@ struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config,
 	kafka->config = kafkaconf_copy(kafka->arena, config);
 	list_init(&kafka->outstanding);
 	kafka->sents.size = sizeof(struct sent);
-	kafka->link.servers = is_for_exceptions(kafka) ? NULL : kafka->config.bootstrap_servers;
+	kafka->link.servers = kafkaproducer_is_spare(kafka->kind) ? NULL : kafka->config.bootstrap_servers;
 	err_set(&kafka->link.reason, "not connected yet");
 	start_watchers(kafka);
-	if (is_for_exceptions(kafka))
+	if (kafkaproducer_is_spare(kafka->kind))
 		return kafka;
 	kafkaconf_warn(&kafka->config);
 	create(kafka);
@@ -443,7 +439,8 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	rd_kafka_resp_err_t code;
 	struct sent *sent;
 
-	if (is_for_exceptions(kafka) && kafka->state == PRODUCER_ABSENT && kafka->ticks >= kafka->retry_at)
+	if (kafkaproducer_is_spare(kafka->kind) && kafka->state == PRODUCER_ABSENT &&
+	    kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	if (kafka->state != PRODUCER_RUNNING) {
 		*refusal = (struct kafka_answer){

@@ -135,8 +135,8 @@ struct source {
 	enum source_state state;
 	int64_t now_us; /* of the pass under way */
 
-	struct sql *sql;     /* NULL until the table was inspected */
-	struct route *route; /* NULL when the templates are wrong */
+	struct sql *sql; /* NULL until the table was inspected */
+	struct route *route;
 	struct slice *cells; /* of the row being composed */
 	size_t n_cells;
 	struct buf reason; /* why it is not ready, as last told */

@@ -76,19 +76,17 @@ static void init_jobs(struct source *source)
 	source->due_us[SCHED_EXPIRE] = source->due_us[SCHED_SUSPECT] = SCHED_NEVER;
 }
 
-/* What can be known without the database; false leaves the reason in source->broken. */
-static bool prepare(struct source *source)
+/* What can be known without the database. The configuration has been checked: its templates and its table's name are right. */
+static void prepare(struct source *source)
 {
 	struct err err;
+	bool named = sql_table_name(source->config->table, &source->table, &err);
 
 	source->route = route_new(source->config, &err);
-	if (source->route != NULL && sql_table_name(source->config->table, &source->table, &err)) {
-		source->n_cells = SQL_CLAIM_COLUMNS + route_templates(source->route).n_columns;
-		source->cells = MEM_NEW_ARRAY(source->n_cells, struct slice);
-		return true;
-	}
-	source->broken = err;
-	return false;
+	assert(named && source->route != NULL);
+	(void)named;
+	source->n_cells = SQL_CLAIM_COLUMNS + route_templates(source->route).n_columns;
+	source->cells = MEM_NEW_ARRAY(source->n_cells, struct slice);
 }
 
 struct source *source_new(const struct config_source *config, const struct source_env *env)
@@ -112,10 +110,7 @@ struct source *source_new(const struct config_source *config, const struct sourc
 	claim_name_owner(source);
 	init_jobs(source);
 	init_stats(source);
-	if (!prepare(source)) {
-		source->inspect_due_us = SCHED_NEVER;
-		source_change_state(source, SOURCE_BROKEN, source->broken.text);
-	}
+	prepare(source);
 	return source;
 }
 

@@ -39,7 +39,8 @@ struct source_env {
 /* Whether many rows of a key may be with Kafka at once: then they need a producer that leaves no gaps. */
 bool source_wants_gapless(const struct config_source *config);
 
-/* config is borrowed and must outlive the source. Never fails: what is wrong is found by its first step. */
+/* config is one that config_load has found right, borrowed, and must outlive the source. Never fails: what is wrong with
+ * the table is found by its first steps. */
 struct source *source_new(const struct config_source *config, const struct source_env *env);
 
 /* Only when SOURCE_STOPPED (or after a crash in the simulation: all memory goes, nothing is sent). */

@@ -72,6 +72,23 @@ def test_F033_F044_the_first_record_of_a_partition_is_refused(outbox, broker, wi
     check(outbox, relay, rows + 1, {0: "MSG_SIZE_TOO_LARGE"})
 
 
+def test_F045_a_neighbour_s_poison_fails_nobody_else(outbox, make_relay):
+    """Two sources share a producer and a topic, so that a refused batch has rows of both, each the only one of its source."""
+    outbox.topic = outbox.broker.create_topic(cleanup_policy="compact")
+    config = outbox.config({"on_failed": "continue"}, kafka={"properties": {"linger.ms": "100"}})
+    config["sources"].append({**config["sources"][0], "name": "others", "table": "public.other_outbox"})
+    relay = make_relay(config)
+    outbox.apply_schema(relay.file)
+    relay.start()
+    for rows in range(1, 6):
+        outbox.database.execute("WITH poison AS (INSERT INTO event_outbox (event_type, payload) VALUES ('e', '{}'))"
+                                " INSERT INTO other_outbox (aggregate_id, event_type, payload) VALUES ('k', 'e', '{}')")
+        outbox.wait_states({"FAILED": rows})
+        wait_until(lambda: outbox.database.states("other_outbox") == {"SENT": rows}, 30,
+                   lambda: outbox.database.all("SELECT id, status, last_error FROM other_outbox"))
+    assert len(outbox.records(5)) == 5
+
+
 def blocked(outbox, poison):
     """The row has failed and everything else of its key behind it is pending."""
     number, key = outbox.database.one("SELECT id, aggregate_id FROM event_outbox WHERE (payload ->> 'n')::int = %s", (poison,))

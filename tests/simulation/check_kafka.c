@@ -36,7 +36,7 @@ static struct claim_record *newest_claim(const struct row *row, const struct sta
 	return claim;
 }
 
-static const struct publication *last_by(const struct row *row, const struct start *start)
+const struct publication *record_last_by(const struct row *row, const struct start *start)
 {
 	const struct publication *publication = row->record == NULL ? NULL : row->record->publications;
 
@@ -80,7 +80,7 @@ static void check_older_published(const struct publication *publication, const s
 
 	for (int64_t id = 1; id < row->id; id++) {
 		const struct row *older = table_find(start->sim->checker->table, id);
-		const struct publication *last = last_by(older, start);
+		const struct publication *last = record_last_by(older, start);
 
 		if (!must_precede(older, row, claim) || table_committed(older)->settled_at != TABLE_NULL)
 			continue;
@@ -139,7 +139,7 @@ static void check_key_window(const struct publication *publication)
 	bool proven = false;
 
 	for (size_t i = 0; i < table->n_rows && row->key != NULL; i++) {
-		const struct publication *last = last_by(table->rows[i], start);
+		const struct publication *last = record_last_by(table->rows[i], start);
 
 		if (last == NULL || !same_key(table->rows[i], row))
 			continue;
@@ -160,7 +160,7 @@ static void check_key_window(const struct publication *publication)
 /* Of the rows of a key that a process holds the oldest goes first; one that Kafka had keeps its turn. */
 static void check_fifo(struct start *start, const struct row *row, const struct claim_record *claim)
 {
-	const struct publication *last = last_by(row, start);
+	const struct publication *last = record_last_by(row, start);
 
 	if (row->key == NULL || (last != NULL && last->claim == claim))
 		return;
@@ -168,7 +168,7 @@ static void check_fifo(struct start *start, const struct row *row, const struct 
 		const struct row *older = table_find(start->sim->checker->table, id);
 		const struct claim_record *held = newest_claim(older, start);
 
-		last = last_by(older, start);
+		last = record_last_by(older, start);
 		/* Delivered already, and only its new lease is to be settled. */
 		if (last != NULL && last->answered_us != 0 && last->answer.verdict == VERDICT_OK)
 			continue;
@@ -196,7 +196,7 @@ static void check_claimed(struct start *start, const struct row *row, const stru
 	struct sim *sim = start->sim;
 	/* The instances' clocks go a little differently. */
 	int64_t end = sim_now(sim) + config->kafka.message_timeout_us + 2 * SECOND - 50 * MS;
-	const struct publication *last = last_by(row, start);
+	const struct publication *last = record_last_by(row, start);
 
 	if (claim->concluded)
 		sim_fail(sim, "published-after-outcome", "row %lld", (long long)row->id);
@@ -211,10 +211,19 @@ static void check_claimed(struct start *start, const struct row *row, const stru
 		sim_fail(sim, "published-again", "row %lld was delivered already", (long long)row->id);
 }
 
-struct publication *check_publish(const struct kafka *kafka, struct row *row, const struct message *message)
+/* The relay may hold a row twice, when its lease has run out; a claim that its start was not told of is none. */
+static struct claim_record *claim_under(struct row *row, const struct start *start, int64_t lease)
+{
+	struct claim_record *claim = record_claim(row, start, lease);
+
+	return claim != NULL && claim->answered ? claim : NULL;
+}
+
+struct publication *check_publish(const struct kafka *kafka, struct row *row, int64_t lease,
+				  const struct message *message)
 {
 	struct start *start = fakekafka_process(kafka)->asking;
-	struct claim_record *claim = newest_claim(row, start);
+	struct claim_record *claim = claim_under(row, start, lease);
 	struct sim *sim = start->sim;
 	struct publication *publication = arena_take(sim->arena, 1, sizeof(*publication));
 
@@ -241,9 +250,9 @@ struct publication *check_publish(const struct kafka *kafka, struct row *row, co
 	return publication;
 }
 
-void check_refused(struct start *start, struct row *row, const struct kafka_answer *refusal)
+void check_refused(struct start *start, struct row *row, int64_t lease, const struct kafka_answer *refusal)
 {
-	struct claim_record *claim = newest_claim(row, start);
+	struct claim_record *claim = claim_under(row, start, lease);
 
 	if (claim != NULL && refusal->fault == FAULT_ROW)
 		claim->refused = true;

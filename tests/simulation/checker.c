@@ -34,8 +34,7 @@ struct row_record *record_of(struct sim *sim, struct row *row)
 	return row->record;
 }
 
-/* The claim that a start sees in a row's lease. */
-static struct claim_record *find_claim(struct row *row, const struct start *start, int64_t lease)
+struct claim_record *record_claim(struct row *row, const struct start *start, int64_t lease)
 {
 	struct claim_record *claim = row == NULL || row->record == NULL ? NULL : row->record->claims;
 
@@ -227,13 +226,16 @@ static void check_backoff(struct start *start, const struct effect *effect)
 
 static void check_pending(struct start *start, const struct effect *effect, const struct publication *last)
 {
+	/* Its older self may be with Kafka, under another claim. */
+	const struct publication *newest = record_last_by(effect->row, start);
 	bool answered = last != NULL && last->answered_us != 0;
 	bool passing = answered && last->answer.verdict != VERDICT_OK && last->answer.fault == FAULT_NONE;
 	long long id = effect->row->id;
 
 	if (answered && last->answer.verdict == VERDICT_OK)
 		sim_fail(start->sim, "delivered-released", "row %lld was delivered, and given back", id);
-	if (last != NULL && !answered)
+	effect->row->record->given_back |= effect->outcome->back != 0 && effect->before->attempts > 2;
+	if (newest != NULL && newest->answered_us == 0)
 		sim_fail(start->sim, "no-verdict", "row %lld was given back before Kafka's answer", id);
 	if (effect->outcome->back == 0 && !passing)
 		sim_fail(start->sim, "attempt-charged", "row %lld paid for what is not its fault", id);
@@ -245,7 +247,7 @@ static void check_pending(struct start *start, const struct effect *effect, cons
 
 static void note_settled(struct start *start, const struct effect *effect)
 {
-	struct claim_record *claim = find_claim(effect->row, start, effect->before->lease_until);
+	struct claim_record *claim = record_claim(effect->row, start, effect->before->lease_until);
 	const struct publication *last;
 
 	if (claim == NULL || claim->lease != effect->outcome->lease) {
@@ -267,7 +269,7 @@ static void note_settled(struct start *start, const struct effect *effect)
 		check_pending(start, effect, last);
 }
 
-/* Kafka refused it at some time: it lost an attempt by itself, or was given back and is no suspect any more. */
+/* Kafka refused it at some time: it lost an attempt by itself. */
 static bool was_refused(const struct row_record *record)
 {
 	const struct publication *publication = record->publications;
@@ -287,7 +289,7 @@ static void note_expired(struct start *start, const struct effect *effect)
 		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
 			 (long long)effect->row->id);
 	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER && !was_refused(record) &&
-	    !record->parked)
+	    !record->parked && !record->given_back)
 		sim_fail(start->sim, "innocent-exhausted", "row %lld failed for another row's crashes",
 			 (long long)effect->row->id);
 }
@@ -380,7 +382,7 @@ void check_submit(struct start *start, const struct statement *statement)
 	for (size_t i = 0; i < statement->params.n_outcomes; i++) {
 		const struct outcome *outcome = &statement->params.outcomes[i];
 		struct claim_record *claim =
-			find_claim(table_find(start->sim->checker->table, outcome->id), start, outcome->lease);
+			record_claim(table_find(start->sim->checker->table, outcome->id), start, outcome->lease);
 
 		if (claim == NULL || !claim->answered)
 			sim_fail(start->sim, "unclaimed", "%d.%d settles row %lld, which it has not claimed",
@@ -426,7 +428,7 @@ static void claim_told(struct start *start, const struct statement *statement, e
 		keep_lost_owner(start, statement->params.owner);
 	for (size_t i = 0; i < statement->n_effects; i++) {
 		const struct effect *effect = &statement->effects[i];
-		struct claim_record *claim = find_claim(effect->row, start, effect->after->lease_until);
+		struct claim_record *claim = record_claim(effect->row, start, effect->after->lease_until);
 
 		/* Not committed (yet): what is published then is unclaimed. */
 		if (effect->kind != EFFECT_CLAIMED || claim == NULL)
@@ -462,7 +464,7 @@ static void settle_told(struct start *start, const struct statement *statement, 
 	for (size_t i = 0; i < statement->params.n_outcomes; i++) {
 		const struct outcome *outcome = &statement->params.outcomes[i];
 		struct claim_record *claim =
-			find_claim(table_find(start->sim->checker->table, outcome->id), start, outcome->lease);
+			record_claim(table_find(start->sim->checker->table, outcome->id), start, outcome->lease);
 		bool fenced;
 		if (claim == NULL)
 			continue;

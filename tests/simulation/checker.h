@@ -62,8 +62,10 @@ void check_changed(struct sim *sim);
 /* ---- Kafka ---- */
 /* The row that a message came from, by its event_id header. */
 struct row *check_row(struct start *start, const struct message *message);
-struct publication *check_publish(const struct kafka *kafka, struct row *row, const struct message *message);
-void check_refused(struct start *start, struct row *row, const struct kafka_answer *refusal);
+/* lease: of the claim under which it is handed over. */
+struct publication *check_publish(const struct kafka *kafka, struct row *row, int64_t lease,
+				  const struct message *message);
+void check_refused(struct start *start, struct row *row, int64_t lease, const struct kafka_answer *refusal);
 void check_written(struct publication *publication);
 void check_kafka_answer(struct publication *publication, const struct kafka_answer *answer);
 

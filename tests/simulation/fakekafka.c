@@ -1,5 +1,6 @@
 /* The relay's side of a producer: what it takes, what it answers, how it ends. client.h has the picture. */
 #include "client.h"
+#include "peek.h"
 
 #include <assert.h>
 #include <string.h>
@@ -264,12 +265,12 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	assert(!kafka->gone);
 	if (code != CODE_OK) {
 		*refusal = reports_judge(code, false);
-		check_refused(start, row, refusal);
+		check_refused(start, row, peek_lease(tag), refusal);
 		return refusal->verdict;
 	}
 	flight = arena_take(sim->arena, 1, sizeof(*flight));
 	flight->kafka = kafka;
-	flight->publication = check_publish(kafka, row, message);
+	flight->publication = check_publish(kafka, row, peek_lease(tag), message);
 	flight->tag = tag;
 	flight->value = message->value;
 	if (message->value.bytes != NULL)

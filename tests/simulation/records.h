@@ -30,10 +30,11 @@ struct row_record {
 	struct claim_record *claims;
 	struct publication *publications; /* newest first */
 	int written;
-	bool failed;	/* at some time */
-	bool parked;	/* while its lease had ended */
-	bool retried;	/* by an operator, after it had failed */
-	bool orderless; /* people interfered: no order is promised */
+	bool failed;	 /* at some time */
+	bool parked;	 /* while its lease had ended */
+	bool given_back; /* after two attempts: it is no suspect any more */
+	bool retried;	 /* by an operator, after it had failed */
+	bool orderless;	 /* people interfered: no order is promised */
 };
 
 struct checker {
@@ -47,6 +48,12 @@ struct checker {
 };
 
 struct row_record *record_of(struct sim *sim, struct row *row);
+
+/* The claim that a start sees in a row's lease. NULL: it has none. */
+struct claim_record *record_claim(struct row *row, const struct start *start, int64_t lease);
+
+/* The last publication by a start, under whatever claim. */
+const struct publication *record_last_by(const struct row *row, const struct start *start);
 
 /* A lease may run out only through a fault that was injected: a crash, a lost answer, a time of trouble, a row about which
  * nothing can be written. */

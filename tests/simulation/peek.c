@@ -1,0 +1,9 @@
+#include "peek.h"
+
+#include "core/pgarray.h"
+#include "relay/batch.h"
+
+int64_t peek_lease(const void *tag)
+{
+	return pg_get_int8(batch_cell(tag, SQL_C_LEASE));
+}
