@@ -65,6 +65,7 @@ struct kafka {
 	struct arena *arena; /* the config's parts */
 	struct config_kafka config;
 	enum kafka_kind kind;
+	bool spare; /* for exceptions: there only while it is needed */
 
 	enum producer_state state;
 	struct kafkaproducer *producer; /* NULL when ABSENT */
@@ -299,8 +300,7 @@ static void serve(struct kafka *kafka)
 	}
 	if (condemned_is_over(kafka))
 		retire(kafka);
-	if (kafka->state == PRODUCER_ABSENT && !kafkaproducer_is_spare(kafka->kind) &&
-	    kafka->ticks >= kafka->retry_at)
+	if (kafka->state == PRODUCER_ABSENT && !kafka->spare && kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	else
 		(more ? ev_idle_start : ev_idle_stop)(kafka->loop, &kafka->again);
@@ -317,11 +317,10 @@ static void condemn_if_stalled(struct kafka *kafka)
 		condemn(kafka, KAFKA_REPLACED_STALLED, "STALLED", "no report within the message time-out");
 }
 
-/* One for exceptions is closed when there are none any more. */
 static void close_if_idle(struct kafka *kafka)
 {
-	if (kafkaproducer_is_spare(kafka->kind) && kafka->state == PRODUCER_RUNNING &&
-	    list_empty(&kafka->outstanding) && kafka->ticks - kafka->used_at >= IDLE_TICKS)
+	if (kafka->spare && kafka->state == PRODUCER_RUNNING && list_empty(&kafka->outstanding) &&
+	    kafka->ticks - kafka->used_at >= IDLE_TICKS)
 		retire(kafka);
 }
 
@@ -381,15 +380,16 @@ struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config,
 
 	kafka->loop = loop;
 	kafka->kind = kind;
+	kafka->spare = kind == KAFKA_CAREFUL || kind == KAFKA_SINGLE;
 	kafka->on_answer = on_answer;
 	kafka->arena = arena_new();
 	kafka->config = kafkaconf_copy(kafka->arena, config);
 	list_init(&kafka->outstanding);
 	kafka->sents.size = sizeof(struct sent);
-	kafka->link.servers = kafkaproducer_is_spare(kafka->kind) ? NULL : kafka->config.bootstrap_servers;
+	kafka->link.servers = kafka->spare ? NULL : kafka->config.bootstrap_servers;
 	err_set(&kafka->link.reason, "not connected yet");
 	start_watchers(kafka);
-	if (kafkaproducer_is_spare(kafka->kind))
+	if (kafka->spare)
 		return kafka;
 	kafkaconf_warn(&kafka->config);
 	create(kafka);
@@ -439,8 +439,7 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	rd_kafka_resp_err_t code;
 	struct sent *sent;
 
-	if (kafkaproducer_is_spare(kafka->kind) && kafka->state == PRODUCER_ABSENT &&
-	    kafka->ticks >= kafka->retry_at)
+	if (kafka->spare && kafka->state == PRODUCER_ABSENT && kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	if (kafka->state != PRODUCER_RUNNING) {
 		*refusal = (struct kafka_answer){

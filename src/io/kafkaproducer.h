@@ -15,12 +15,6 @@ struct kafkaproducer {
 	struct kafkaconf_limits limits;
 };
 
-/* Is it only there when it is needed? */
-static inline bool kafkaproducer_is_spare(enum kafka_kind kind)
-{
-	return kind == KAFKA_CAREFUL || kind == KAFKA_SINGLE;
-}
-
 /* NULL and err when the settings or the password file are refused. fd: a non-blocking eventfd, written when the queue turns from empty to filled. Lines may stand in it already, so it has to be looked at once without being told. */
 struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,
 					struct err *err) must_check;
