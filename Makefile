@@ -185,6 +185,9 @@ $(addprefix $(BUILD)/tests/integration/,test_sql_server test_sql_plans test_sql_
 		$(BUILD)/tests/race/server.o $(BUILD)/tests/unit/main.o $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lpthread
 
+$(BUILD)/tests/integration/test_sdnotify: $(addprefix $(BUILD)/,tests/integration/test_sdnotify.o tests/unit/main.o src/io/sdnotify.o) $(PURE)
+	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS)
+
 # A library that loses messages
 $(BUILD)/tests/integration/test_kafka: override LDFLAGS += -Wl,--wrap=rd_kafka_produceva
 
