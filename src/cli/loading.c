@@ -2,40 +2,9 @@
 #include "cli/cli.h"
 
 #include "io/judge.h"
-#include "io/kafka.h"
 
 #include <string.h>
 #include <unistd.h>
-
-/* Properties that are good one by one may contradict each other. Sources mostly share them: what one said already is not
- * said again. */
-static bool judge_kafka(const struct config *config, const struct config_source *source, struct buf *problems)
-{
-	const struct config_property *property;
-	struct err err;
-	int index;
-
-	if (kafka_check(&source->kafka, &err, &index))
-		return true;
-	if (strstr(buf_text(problems), err.text) != NULL)
-		return false;
-	property = index < 0 ? NULL : &source->kafka.properties[index];
-	if (property != NULL && property->line > 0)
-		buf_print(problems, "%s:%d:%d: kafka.properties.%s: %s\n", config->file, property->line,
-			  property->column, property->name, err.text);
-	else
-		buf_print(problems, "%s: kafka of source %s: %s\n", config->file, source->name, err.text);
-	return false;
-}
-
-static bool judge_all(const struct config *config, struct buf *problems)
-{
-	bool good = true;
-
-	for (size_t i = 0; i < config->n_sources; i++)
-		good = judge_kafka(config, &config->sources[i], problems) && good;
-	return good;
-}
 
 /* Who has no file in the usual place may not know that there can be another. */
 static void name_option(const char *file)
@@ -47,12 +16,8 @@ static void name_option(const char *file)
 struct config *cli_load(const char *file)
 {
 	struct buf problems = {0};
-	struct config *config = config_load_judged(file, &judge_libraries, &problems);
+	struct config *config = judge_load(file, NULL, &problems);
 
-	if (config != NULL && !judge_all(config, &problems)) {
-		config_free(config);
-		config = NULL;
-	}
 	fputs(buf_text(&problems), stderr);
 	if (config == NULL)
 		name_option(file);

@@ -67,6 +67,7 @@ struct config *config_load_judged(const char *file, const struct config_judge *j
 	bool good;
 
 	config->arena = arena;
+	config->users = 1;
 	config->file = arena_copy_string(arena, file);
 	good = read_file(file, &content, problems);
 	if (good)
@@ -81,9 +82,15 @@ struct config *config_load_judged(const char *file, const struct config_judge *j
 	return NULL;
 }
 
+struct config *config_share(struct config *config)
+{
+	config->users++;
+	return config;
+}
+
 void config_free(struct config *config)
 {
-	if (config != NULL)
+	if (config != NULL && --config->users == 0)
 		arena_free(config->arena);
 }
 

@@ -1,4 +1,4 @@
-/* config: the whole configuration, checked, with defaults filled in; immutable once loaded.
+/* config: the whole configuration, checked, with defaults filled in; immutable once loaded, and counted by its users.
  * It does not connect to anything; what a table or a broker says is found out later. */
 #ifndef OUTBOXD_CONFIG_CONFIG_H
 #define OUTBOXD_CONFIG_CONFIG_H
@@ -85,6 +85,7 @@ struct config_source {
 	const char *name;
 	const char *table; /* as written: schema.table, parts may be "quoted" */
 	const char *preset;
+	unsigned paused;		      /* 0 or 1 */
 	const char *columns[CONFIG_COLUMNS];  /* NULL: not mapped */
 	bool column_required[CONFIG_COLUMNS]; /* the file itself maps it, or it may never be left out */
 	const char *states[CONFIG_STATES];    /* labels */
@@ -118,6 +119,7 @@ struct config {
 	enum log_format log_format;
 	int64_t drain_timeout_us;
 	struct arena *arena; /* owns all of the above */
+	size_t users;
 };
 
 /* Reads and checks a file. On mistakes returns NULL, and problems holds one line for each,
@@ -130,9 +132,14 @@ struct config_judge {
 	bool (*property)(const char *name, const char *value, struct err *err); /* of librdkafka */
 };
 
-/* The same, with the libraries' judgement (io/judge.h) among the problems. */
+/* The same, with the libraries' judgement among the problems: io/judge.h is the way to it. */
 struct config *config_load_judged(const char *file, const struct config_judge *judge,
 				  struct buf *problems) must_check;
+
+/* One user more, who gives it up with config_free. Returns config. */
+struct config *config_share(struct config *config);
+
+/* Gives up a config; the last user's call frees it. NULL is fine. */
 void config_free(struct config *config);
 
 /* Prints the effective configuration as YAML, secrets as ***. */

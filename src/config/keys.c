@@ -21,6 +21,7 @@ static const char *const on_failed_words[] = {[ON_FAILED_BLOCK] = "block", [ON_F
 static const char *const on_delivered_words[] = {
 	[ON_DELIVERED_MARK] = "mark", [ON_DELIVERED_DELETE] = "delete", NULL};
 static const char *const preset_words[] = {"outboxd", "message", NULL};
+static const char *const boolean_words[] = {"false", "true", NULL};
 static const char *const level_words[] = {
 	[LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
 static const char *const format_words[] = {
@@ -148,6 +149,9 @@ static const struct key source_keys[] = {
 	{"preset", KEY_CHOICE, offsetof(struct config_source, preset), "outboxd", .words = preset_words,
 	 .sentence = "A known kind of table, which gives the defaults of table, columns, states, topic, headers "
 		     "and retry."},
+	{"paused", KEY_WORD, offsetof(struct config_source, paused), "false", .words = boolean_words,
+	 .sentence =
+		 "true: no row is claimed; what is in hand is finished, and the rows in the table are still counted."},
 	{"columns", KEY_SECTION, offsetof(struct config_source, columns), .section = &columns_section,
 	 .sentence = "The table's column for each role; ~ for none. A column that is named here must exist; one "
 		     "that only "

@@ -96,6 +96,10 @@ static const struct family families[METRICS] = {
 	       "Times that the Kafka producer was replaced.", "source", "reason"),
 	FAMILY(LOOP_LAG, "outboxd_event_loop_lag_seconds", GAUGE,
 	       "Longest turn of the event loop since the last scrape: what came meanwhile had to wait.", NULL),
+	FAMILY(RELOAD_SUCCESS, "outboxd_config_last_reload_success", GAUGE,
+	       "0 when the last reload was rejected: the configuration before it goes on.", NULL),
+	FAMILY(RELOAD_TIMESTAMP, "outboxd_config_last_reload_timestamp_seconds", GAUGE,
+	       "When the running configuration was read, in Unix time.", NULL),
 	FAMILY(PROCESS_CPU, "process_cpu_seconds_total", COUNTER,
 	       "Total user and system CPU time spent in seconds.", NULL),
 	FAMILY(PROCESS_RSS, "process_resident_memory_bytes", GAUGE, "Resident memory size in bytes.", NULL),
@@ -284,6 +288,35 @@ void metrics_drop(struct metrics *metrics, enum metric metric, const char *first
 		if (strncmp(series->labels, buf_text(&metrics->labels), len) == 0)
 			remove_series(&metrics->families[metric], series);
 	}
+}
+
+void metrics_drop_gauges(struct metrics *metrics, const char *source)
+{
+	int i;
+
+	for (i = 0; i < METRICS; i++)
+		if (families[i].type == GAUGE && families[i].labels[0] != NULL &&
+		    strcmp(families[i].labels[0], "source") == 0)
+			metrics_drop(metrics, i, source);
+}
+
+double metrics_sum(struct metrics *metrics, enum metric metric, const char *second)
+{
+	const struct family second_only = {.labels = {families[metric].labels[1]}};
+	const struct series *series;
+	size_t len, own;
+	double sum = 0;
+
+	write_labels(&metrics->labels, &second_only, (const char *const[METRICS_LABELS]){second});
+	own = metrics->labels.len;
+	for (series = metrics->families[metric]; series != NULL; series = series->hh.next) {
+		len = strlen(series->labels);
+		/* The comma before it cannot be inside a value whose quotes are escaped: it is the whole last label. */
+		if (len > own && series->labels[len - own - 1] == ',' &&
+		    strcmp(series->labels + len - own, buf_text(&metrics->labels)) == 0)
+			sum += series->value.value;
+	}
+	return sum;
 }
 
 /* The shortest of two forms that reads back as the same number. */

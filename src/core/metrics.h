@@ -39,6 +39,8 @@ enum metric {
 	METRIC_NOTIFY_ACTIVE,	      /* source */
 	METRIC_PRODUCER_REPLACEMENTS, /* source, reason */
 	METRIC_LOOP_LAG,	      /* gauge, seconds */
+	METRIC_RELOAD_SUCCESS,	      /* gauge, 0 or 1 */
+	METRIC_RELOAD_TIMESTAMP,      /* gauge, Unix seconds */
 	METRIC_PROCESS_CPU,
 	METRIC_PROCESS_RSS,
 	METRIC_PROCESS_FDS,
@@ -75,6 +77,13 @@ void metrics_observe(struct metric_histogram *histogram, double seconds);
 
 /* Removes all series of a source (its first label): gauges must not keep yesterday's number. */
 void metrics_drop(struct metrics *metrics, enum metric metric, const char *first);
+
+/* The same in every family of gauges: the source is no more, or another one has its name from now on. So nobody keeps the
+ * pointer to a gauge. Counters go on. */
+void metrics_drop_gauges(struct metrics *metrics, const char *source);
+
+/* All sources' series with this second label together. */
+double metrics_sum(struct metrics *metrics, enum metric metric, const char *second);
 
 /* Appends the page in text format 0.0.4: every family with HELP and TYPE, also those without samples. */
 void metrics_print(const struct metrics *metrics, struct buf *out);

@@ -1,7 +1,9 @@
 #include "io/judge.h"
 
+#include "config/diff.h"
 #include "config/secret.h"
 #include "config/value.h"
+#include "io/kafka.h"
 
 #include <libpq-fe.h>
 #include <librdkafka/rdkafka.h>
@@ -74,4 +76,61 @@ static bool judge_property(const char *name, const char *value, struct err *err)
 	return result == RD_KAFKA_CONF_OK;
 }
 
-const struct config_judge judge_libraries = {.dsn = judge_dsn, .property = judge_property};
+static const struct config_judge judge_libraries = {.dsn = judge_dsn, .property = judge_property};
+
+/* ---- settings that contradict each other ---- */
+
+static bool is_among(const struct config_kafka *kafka, const struct config_source *sources, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (diff_same_kafka(&sources[i].kafka, kafka))
+			return true;
+	return false;
+}
+
+static bool judge_kafka(const struct config *config, const struct config_source *source, struct buf *problems)
+{
+	const struct config_property *property;
+	struct err err;
+	int index;
+
+	if (kafka_check(&source->kafka, &err, &index))
+		return true;
+	/* What one said already is not said again. */
+	if (strstr(buf_text(problems), err.text) != NULL)
+		return false;
+	property = index < 0 ? NULL : &source->kafka.properties[index];
+	if (property != NULL && property->line > 0)
+		buf_print(problems, "%s:%d:%d: kafka.properties.%s: %s\n", config->file, property->line,
+			  property->column, property->name, err.text);
+	else
+		buf_print(problems, "%s: kafka of source %s: %s\n", config->file, source->name, err.text);
+	return false;
+}
+
+/* Sources mostly share them: each is tried once. */
+static bool judge_all(const struct config *config, const struct config *known, struct buf *problems)
+{
+	bool good = true;
+	size_t i;
+
+	for (i = 0; i < config->n_sources; i++) {
+		if (is_among(&config->sources[i].kafka, config->sources, i) ||
+		    (known != NULL && is_among(&config->sources[i].kafka, known->sources, known->n_sources)))
+			continue;
+		good = judge_kafka(config, &config->sources[i], problems) && good;
+	}
+	return good;
+}
+
+struct config *judge_load(const char *file, const struct config *known, struct buf *problems)
+{
+	struct config *config = config_load_judged(file, &judge_libraries, problems);
+
+	if (config == NULL || judge_all(config, known, problems))
+		return config;
+	config_free(config);
+	return NULL;
+}

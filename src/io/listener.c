@@ -385,13 +385,22 @@ struct listener *listener_new(struct ev_loop *loop, const struct config_postgres
 	return listener;
 }
 
+static bool is_subscribed(const struct listener *listener, const char *channel)
+{
+	for (struct subscription *each = first(listener); each != NULL; each = next(listener, each))
+		if (strcmp(each->channel, channel) == 0)
+			return true;
+	return false;
+}
+
 static void remove_subscription(struct listener *listener, struct subscription *subscription)
 {
 	list_remove(&listener->subscriptions, &subscription->node);
+	if (!is_subscribed(listener, subscription->channel))
+		listener->changed = true;
 	mem_free(subscription->channel);
 	mem_free(subscription->source);
 	mem_free(subscription);
-	listener->changed = true;
 }
 
 void listener_free(struct listener *listener)
@@ -418,8 +427,9 @@ void listener_add(struct listener *listener, const char *channel, const char *so
 	subscription->source = mem_copy_string(source);
 	subscription->on_wake = on_wake;
 	subscription->context = context;
+	if (!is_subscribed(listener, channel))
+		listener->changed = true;
 	list_append(&listener->subscriptions, &subscription->node);
-	listener->changed = true;
 	listen_if_changed(listener);
 }
 

@@ -18,7 +18,8 @@ struct listener *listener_new(struct ev_loop *loop, const struct config_postgres
 void listener_free(struct listener *listener);
 
 /* Listens on channel (copied) from the next connect or at once. Logs notify_unavailable once when the proof fails;
- * on every (re)connect each wake function is called once, for notifications may have been missed meanwhile. */
+ * on every (re)connect each wake function is called once, for notifications may have been missed meanwhile. A channel that
+ * another subscription has is not told to the session again, nor is it given up before the last one has gone. */
 void listener_add(struct listener *listener, const char *channel, const char *source, listener_wake_fn *on_wake,
 		  void *context);
 void listener_remove(struct listener *listener, void *context);

@@ -51,7 +51,7 @@ static void break_source(struct source *source, const struct err *why)
 {
 	source->broken = *why;
 	source->inspect_due_us = source->now_us + BROKEN_RETRY_US;
-	if (source->state == SOURCE_RUNNING || source->state == SOURCE_STARTING)
+	if (source->state != SOURCE_BROKEN && source->state != SOURCE_DRAINING)
 		source_change_state(source, SOURCE_BROKEN, why->text);
 }
 
@@ -138,7 +138,8 @@ static void start_running(struct source *source, struct sql *sql)
 	source->due_us[SCHED_SWEEP] = source->due_us[SCHED_COUNT] = source->now_us;
 	source->due_us[SCHED_CLAIM] = source->due_us[SCHED_SETTLE] = source->now_us;
 	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN)
-		source_change_state(source, SOURCE_RUNNING, "the table is as configured");
+		source_change_state(source, source->config->paused ? SOURCE_PAUSED : SOURCE_RUNNING,
+				    "the table is as configured");
 	CRASH_POINT(TABLE_KNOWN);
 }
 
@@ -249,6 +250,9 @@ static void count_answered(struct source *source, struct job *job)
 	struct slice age;
 	size_t i;
 
+	/* The gauges may be those of its successor. */
+	if (source->state == SOURCE_DRAINING)
+		return;
 	source->due_us[SCHED_COUNT] = source->now_us + rest_after(job, COUNT_EVERY_US);
 	if (job->verdict != VERDICT_OK) {
 		jobs_failed(source, job, "count");
@@ -335,6 +339,12 @@ static bool may_claim(const struct source *source)
 	       !source->suspect_held && (int64_t)source->bytes < source->config->max_in_flight_bytes;
 }
 
+static bool may_start(const struct source *source, enum sched_job job)
+{
+	return job == SCHED_SETTLE || source->state == SOURCE_RUNNING ||
+	       (job == SCHED_COUNT && source->state == SOURCE_PAUSED);
+}
+
 static void gather_facts(const struct source *source, struct sched_facts *facts)
 {
 	const struct list *unsettled = &source->stages[STAGE_UNSETTLED];
@@ -354,8 +364,7 @@ static void gather_facts(const struct source *source, struct sched_facts *facts)
 		.settle_at_once = source->state != SOURCE_RUNNING || source->settle_first,
 	};
 	for (i = 0; i < SCHED_JOBS; i++) {
-		facts->due_us[i] =
-			source->state == SOURCE_RUNNING || i == SCHED_SETTLE ? source->due_us[i] : SCHED_NEVER;
+		facts->due_us[i] = may_start(source, i) ? source->due_us[i] : SCHED_NEVER;
 		facts->running[i] = source->jobs[i].running;
 	}
 	if (!list_empty(unsettled))

@@ -158,6 +158,7 @@ struct source {
 	int64_t leases_due_us; /* when to look for rows whose leases have become short */
 	bool purged;	       /* what the library had queued was asked back in this outage */
 	bool abandoned;	       /* the drain's deadline has passed */
+	bool leaving;	       /* stops without the database, if it must */
 
 	struct list stages[ROW_STAGES];
 	size_t rows, bytes; /* in memory */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const state_names[] = {"starting", "running", "broken", "draining", "stopped"};
+static const char *const state_names[] = {"starting", "running", "paused", "broken", "draining", "stopped"};
 
 const char *source_state_name(enum source_state state)
 {
@@ -18,8 +18,8 @@ const char *source_state_name(enum source_state state)
 
 void source_change_state(struct source *source, enum source_state state, const char *why)
 {
-	static const char *const events[] = {"source_starting", "source_running", "source_broken",
-					     "source_draining", "source_stopped"};
+	static const char *const events[] = {"source_starting", "source_running",  "source_paused",
+					     "source_broken",	"source_draining", "source_stopped"};
 
 	/* A broken source goes round every ten seconds. */
 	LOG_LIMITED(state == SOURCE_BROKEN ? LOG_ERROR : LOG_INFO, events[state], source->config->name,
@@ -232,9 +232,14 @@ static void check_invariants(const struct source *source)
 
 static void stop_when_done(struct source *source)
 {
-	if (source->state != SOURCE_DRAINING || source->rows > 0 || any_running(source))
+	if (source->state != SOURCE_DRAINING || any_running(source))
 		return;
-	source_change_state(source, SOURCE_STOPPED, "nothing is held any more");
+	if (source->rows == 0)
+		source_change_state(source, SOURCE_STOPPED, "nothing is held any more");
+	else if (source->leaving && list_empty(&source->stages[STAGE_IN_FLIGHT]))
+		source_change_state(source, SOURCE_STOPPED, "what could not be written is left to its lease");
+	else
+		return;
 	CRASH_POINT(DRAIN_DONE);
 }
 
@@ -306,6 +311,11 @@ void source_abandon(struct source *source)
 	CRASH_POINT(DRAIN_LATE);
 }
 
+void source_leave(struct source *source)
+{
+	source->leaving = true;
+}
+
 enum source_state source_get_state(const struct source *source)
 {
 	return source->state;
@@ -335,6 +345,8 @@ struct source_health source_get_health(struct source *source)
 {
 	const struct topic *topic = topics_next_faulty(source, NULL);
 
+	if (source->config->paused)
+		return (struct source_health){NULL, NULL};
 	if (!dbpool_up(source->env.pool))
 		return (struct source_health){"postgres", dbpool_reason(source->env.pool)};
 	if (source->state == SOURCE_STARTING)

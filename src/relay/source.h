@@ -18,6 +18,7 @@ struct source;
 enum source_state {
 	SOURCE_STARTING, /* asks the catalog for the table, again every 10 s when that fails */
 	SOURCE_RUNNING,	 /* claims, publishes, settles */
+	SOURCE_PAUSED,	 /* asked to by its configuration: only counts */
 	SOURCE_BROKEN, /* table, column or privilege is wrong; outcomes are still written; looks again every 10 s */
 	SOURCE_DRAINING, /* no claims; queued rows are released; in flight is awaited and settled */
 	SOURCE_STOPPED	 /* holds nothing; may be freed */
@@ -60,6 +61,10 @@ void source_drain(struct source *source);
 /* The drain's deadline has passed: what was not handed to Kafka is released in one last settle, the rest is left to its
  * lease. */
 void source_abandon(struct source *source);
+
+/* Nobody waits any longer for a source that drains: it is SOURCE_STOPPED as soon as Kafka's client and the database have
+ * nothing of it any more, and what could not be written is left to its lease. */
+void source_leave(struct source *source);
 
 /* kafka.h's answer for a message of any source: the tag finds it. */
 void source_on_kafka_answer(void *tag, const struct kafka_answer *answer);

@@ -253,9 +253,8 @@ END_TEST
 /* Keys of interface.md whose function is not there yet. */
 START_TEST(test_keys_without_a_function_are_unknown)
 {
-	static const char *const keys[] = {
-		"paused", "format",    "archive_table",	    "result_timeout",	 "rate_limit",
-		"where",  "retention", "dead_letter_topic", "cloudevents_source"};
+	static const char *const keys[] = {"format", "archive_table", "result_timeout",	   "rate_limit",
+					   "where",  "retention",     "dead_letter_topic", "cloudevents_source"};
 	char text[256];
 
 	for (int i = 0; i < COUNT(keys); i++) {

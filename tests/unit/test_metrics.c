@@ -83,6 +83,8 @@ static const char *const families[][2] = {
 	{"outboxd_notify_active", "gauge"},
 	{"outboxd_producer_replacements_total", "counter"},
 	{"outboxd_event_loop_lag_seconds", "gauge"},
+	{"outboxd_config_last_reload_success", "gauge"},
+	{"outboxd_config_last_reload_timestamp_seconds", "gauge"},
 	{"process_cpu_seconds_total", "counter"},
 	{"process_resident_memory_bytes", "gauge"},
 	{"process_open_fds", "gauge"},
@@ -304,6 +306,37 @@ START_TEST(test_F079_any_bytes)
 }
 END_TEST
 
+START_TEST(test_gauges_of_a_source_go_and_its_counters_stay)
+{
+	metrics_series(metrics, METRIC_ROWS, "orders", "pending")->value = 1;
+	metrics_series(metrics, METRIC_ROWS, "orders2", "pending")->value = 2;
+	metrics_series(metrics, METRIC_KAFKA_UP, "orders", NULL)->value = 1;
+	metrics_series(metrics, METRIC_LOOP_LAG, NULL, NULL)->value = 3;
+	metrics_series(metrics, METRIC_SETTLED, "orders", "sent")->value = 4;
+	metrics_build_info(metrics, "orders", "b", "c");
+	metrics_drop_gauges(metrics, "orders");
+	print();
+	ck_assert_int_eq(lines_with("outboxd_rows{source=\"orders\""), 0);
+	ck_assert_int_eq(lines_with("outboxd_kafka_up{"), 0);
+	expect_line("outboxd_rows{source=\"orders2\",state=\"pending\"} 2");
+	expect_line("outboxd_event_loop_lag_seconds 3");
+	expect_line("outboxd_settled_total{source=\"orders\",outcome=\"sent\"} 4");
+	expect_line("outboxd_build_info{version=\"orders\",libpq=\"b\",librdkafka=\"c\"} 1");
+}
+END_TEST
+
+START_TEST(test_sum_over_sources)
+{
+	ck_assert_double_eq(metrics_sum(metrics, METRIC_SETTLED, "sent"), 0);
+	metrics_series(metrics, METRIC_SETTLED, "orders", "sent")->value = 1;
+	metrics_series(metrics, METRIC_SETTLED, "stock", "sent")->value = 2;
+	metrics_series(metrics, METRIC_SETTLED, "stock", "failed")->value = 4;
+	metrics_series(metrics, METRIC_SETTLED, "stock", "resent")->value = 8;
+	metrics_series(metrics, METRIC_SETTLED, "sent", "x,outcome=\"sent\"")->value = 16;
+	ck_assert_double_eq(metrics_sum(metrics, METRIC_SETTLED, "sent"), 3);
+}
+END_TEST
+
 Suite *suite(void)
 {
 	Suite *suite = suite_create("metrics");
@@ -321,6 +354,8 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_F080_a_gauge_with_three_labels);
 	tcase_add_test(tcase, test_series_are_bounded);
 	tcase_add_test(tcase, test_F079_any_bytes);
+	tcase_add_test(tcase, test_gauges_of_a_source_go_and_its_counters_stay);
+	tcase_add_test(tcase, test_sum_over_sources);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
