@@ -50,7 +50,8 @@ PURE_LIBS = $(shell $(PKG_CONFIG) --libs yaml-0.1 jansson check) -lm
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
 PURE := $(call objects,src/base) $(call objects,src/config) $(call objects,src/core)
-RELAY_PURE := $(filter-out $(BUILD)/src/relay/relay.o,$(call objects,src/relay))
+# The source; the rest of src/relay is the process around it.
+RELAY_PURE := $(filter-out $(addprefix $(BUILD)/src/relay/,relay.o fleet.o shared.o reload.o pages.o),$(call objects,src/relay))
 PROGRAM := $(PURE) $(call objects,src/io) $(call objects,src/relay) $(call objects,src/cli) \
 	$(if $(CRASH_POINTS),$(BUILD)/tests/rig/crash.o)
 

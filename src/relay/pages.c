@@ -16,14 +16,15 @@ static json_t *get_reasons(const struct pages *pages)
 {
 	json_t *reasons = json_array();
 	struct source_health health;
+	struct source *source;
 	size_t i;
 
 	if (pages->draining)
 		add_reason(reasons, NULL, (struct source_health){"relay", "draining"});
-	for (i = 0; i < pages->n_sources; i++) {
-		health = source_get_health(pages->sources[i]);
+	for (i = 0; (source = fleet_source(pages->fleet, i)) != NULL; i++) {
+		health = source_get_health(source);
 		if (health.dependency != NULL)
-			add_reason(reasons, source_config(pages->sources[i])->name, health);
+			add_reason(reasons, source_config(source)->name, health);
 	}
 	return reasons;
 }
@@ -54,10 +55,11 @@ static void add_topic_faults(json_t *list, const struct source *source)
 static json_t *get_status(const struct pages *pages)
 {
 	json_t *daemon = get_readiness(pages), *faults = json_array();
+	const struct source *source;
 	size_t i;
 
-	for (i = 0; i < pages->n_sources; i++)
-		add_topic_faults(faults, pages->sources[i]);
+	for (i = 0; (source = fleet_source(pages->fleet, i)) != NULL; i++)
+		add_topic_faults(faults, source);
 	json_object_set_new(daemon, "topic_faults", faults);
 	return json_pack("{s:s, s:o}", "version", OUTBOXD_VERSION, "daemon", daemon);
 }

@@ -5,11 +5,10 @@
 
 #include "core/metrics.h"
 #include "io/http.h"
-#include "relay/source.h"
+#include "relay/fleet.h"
 
 struct pages {
-	struct source **sources;
-	size_t n_sources;
+	const struct fleet *fleet;
 	struct metrics *metrics;
 	bool draining;
 	void (*refresh)(void *context); /* brings the gauges up to date before they are shown */

@@ -4,167 +4,39 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/metrics.h"
-#include "io/db.h"
 #include "io/http.h"
-#include "io/kafka.h"
 #include "io/library.h"
-#include "io/listener.h"
 #include "io/process.h"
+#include "io/sdnotify.h"
+#include "relay/fleet.h"
 #include "relay/pages.h"
-#include "relay/source.h"
+#include "relay/reload.h"
 
 #include <ev.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define HOUSEKEEPING_SECONDS 1.0
 #define AFTER_DEADLINE_SECONDS 0.8 /* for the last settles, once the drain's deadline has passed */
 
-/* What sources with the same settings share. */
-struct database {
-	const struct config_postgres *config;
-	struct dbpool *pool;
-	struct listener *listener;
-};
-struct broker {
-	const struct config_kafka *config;
-	bool gapless;
-	struct kafka *kafka;
-	struct kafka *careful; /* beside a gapless one; else NULL */
-	struct kafka *single;
-};
-
 struct relay {
 	struct ev_loop *loop;
-	const struct config *config;
+	struct config *config; /* a share */
 	struct metrics *metrics;
-	struct database *databases; /* n_sources of each at most */
-	struct broker *brokers;
-	size_t n_databases, n_brokers;
-	struct source **sources;
-	size_t n_sources,
-		first; /* the one stepped first in the next pass: everyone gets a turn at a free connection */
+	struct fleet *fleet;
 	struct pages pages;
 	struct http *http;
+	struct sdnotify supervisor;
 	ev_prepare before_block;
 	ev_check after_block;
-	ev_timer next_pass, housekeeping, deadline;
+	ev_timer next_pass, housekeeping, deadline, keep_alive;
 	ev_idle at_once;
 	ev_signal signals[4];
 	int64_t turn_began_us, longest_turn_us;
 	bool draining, late, was_ready;
 };
 
-/* ---- what is shared ---- */
-
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
-static bool same_database(const struct config_postgres *a, const struct config_postgres *b)
-{
-	return same_text(a->dsn, b->dsn) && same_text(a->password_file, b->password_file) &&
-	       a->connections == b->connections && a->connect_timeout_us == b->connect_timeout_us &&
-	       a->statement_timeout_us == b->statement_timeout_us && a->lock_timeout_us == b->lock_timeout_us;
-}
-
-static bool same_broker(const struct config_kafka *a, const struct config_kafka *b)
-{
-	size_t i;
-
-	if (!same_text(a->bootstrap_servers, b->bootstrap_servers) ||
-	    !same_text(a->password_file, b->password_file) || a->message_timeout_us != b->message_timeout_us ||
-	    a->n_properties != b->n_properties)
-		return false;
-	for (i = 0; i < a->n_properties; i++)
-		if (!same_text(a->properties[i].name, b->properties[i].name) ||
-		    !same_text(a->properties[i].value, b->properties[i].value))
-			return false;
-	return true;
-}
-
-static struct database *share_database(struct relay *relay, const struct config_postgres *config)
-{
-	struct database *database;
-	size_t i;
-
-	for (i = 0; i < relay->n_databases; i++)
-		if (same_database(relay->databases[i].config, config))
-			return &relay->databases[i];
-	database = &relay->databases[relay->n_databases++];
-	database->config = config;
-	database->pool = dbpool_new(relay->loop, config);
-	return database;
-}
-
-static struct broker *share_broker(struct relay *relay, const struct config_source *config)
-{
-	bool gapless = source_wants_gapless(config);
-	struct broker *broker;
-	size_t i;
-
-	for (i = 0; i < relay->n_brokers; i++)
-		if (relay->brokers[i].gapless == gapless && same_broker(relay->brokers[i].config, &config->kafka))
-			return &relay->brokers[i];
-	broker = &relay->brokers[relay->n_brokers++];
-	broker->config = &config->kafka;
-	broker->gapless = gapless;
-	broker->kafka = kafka_new(relay->loop, broker->config, gapless ? KAFKA_GAPLESS : KAFKA_PLAIN,
-				  source_on_kafka_answer);
-	if (gapless)
-		broker->careful = kafka_new(relay->loop, broker->config, KAFKA_CAREFUL, source_on_kafka_answer);
-	broker->single = kafka_new(relay->loop, broker->config, KAFKA_SINGLE, source_on_kafka_answer);
-	return broker;
-}
-
-/* ---- sources ---- */
-
-static void on_wake(void *context)
-{
-	source_wake(context);
-}
-
-static void add_source(struct relay *relay, const struct config_source *config)
-{
-	struct database *database = share_database(relay, &config->postgres);
-	const struct broker *broker = share_broker(relay, config);
-	char host[200] = "localhost", owner[260];
-	struct source_env env = {.pool = database->pool, .metrics = relay->metrics, .owner = owner};
-	struct source *source;
-
-	gethostname(host, sizeof(host) - 1);
-	snprintf(owner, sizeof(owner), "%s-%ld", host, (long)getpid());
-	/* Without random bytes the pid alone has to tell instances apart. */
-	if (getrandom(&env.seed, sizeof(env.seed), 0) != sizeof(env.seed))
-		env.seed = (uint64_t)getpid() ^ (uint64_t)process_boottime_us();
-	env.kafka = broker->kafka;
-	env.careful = broker->careful;
-	env.single = broker->single;
-	source = source_new(config, &env);
-	relay->sources[relay->n_sources++] = source;
-	if (config->notify == NULL)
-		return;
-	if (database->listener == NULL)
-		database->listener = listener_new(relay->loop, &config->postgres, database->pool);
-	listener_add(database->listener, config->notify, config->name, on_wake, source);
-}
-
 /* ---- the pass ---- */
-
-static bool all_stopped(const struct relay *relay)
-{
-	size_t i;
-
-	for (i = 0; i < relay->n_sources; i++)
-		if (source_get_state(relay->sources[i]) != SOURCE_STOPPED)
-			return false;
-	return true;
-}
 
 static void look_again(struct relay *relay, int64_t now_us, int64_t again_us)
 {
@@ -185,16 +57,11 @@ static void look_again(struct relay *relay, int64_t now_us, int64_t again_us)
 static void on_before_block(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
 	struct relay *relay = watcher->data;
-	int64_t now_us = process_boottime_us(), again_us = INT64_MAX, source_us, turn_us;
-	size_t i;
+	int64_t now_us = process_boottime_us(), again_us, turn_us;
 
 	(void)events;
-	for (i = 0; i < relay->n_sources; i++) {
-		source_us = source_step(relay->sources[(relay->first + i) % relay->n_sources], now_us);
-		again_us = source_us < again_us ? source_us : again_us;
-	}
-	relay->first = (relay->first + 1) % relay->n_sources;
-	if (relay->draining && all_stopped(relay))
+	again_us = fleet_step(relay->fleet, now_us);
+	if (relay->draining && fleet_stopped(relay->fleet))
 		ev_break(loop, EVBREAK_ALL);
 	look_again(relay, now_us, again_us);
 	turn_us = process_boottime_us() - relay->turn_began_us;
@@ -228,46 +95,46 @@ static void on_at_once(struct ev_loop *loop, ev_idle *watcher, int events)
 
 /* ---- metrics, readiness, logs ---- */
 
-static void set_gauge(struct relay *relay, enum metric metric, const char *first, const char *second, double value)
+static void set_gauge(struct relay *relay, enum metric metric, double value)
 {
-	metrics_series(relay->metrics, metric, first, second)->value = value;
-}
-
-static void refresh_source(struct relay *relay, struct source *source)
-{
-	static const char *const reasons[KAFKA_REPLACEMENTS] = {"fatal", "stalled", "purged"};
-	const struct config_source *config = source_config(source);
-	struct listener *listener =
-		config->notify == NULL ? NULL : share_database(relay, &config->postgres)->listener;
-	const struct broker *broker = share_broker(relay, config);
-	int64_t counted_us = source_counted_us(source);
-	int i;
-
-	source_update_metrics(source);
-	if (counted_us != 0)
-		set_gauge(relay, METRIC_ROWS_REFRESHED, config->name, NULL,
-			  ev_time() - (double)(process_boottime_us() - counted_us) / 1e6);
-	set_gauge(relay, METRIC_NOTIFY_ACTIVE, config->name, NULL, listener != NULL && listener_active(listener));
-	for (i = 0; i < KAFKA_REPLACEMENTS; i++)
-		set_gauge(relay, METRIC_PRODUCER_REPLACEMENTS, config->name, reasons[i],
-			  (double)(kafka_replacements(broker->kafka, i) + kafka_replacements(broker->single, i) +
-				   (broker->careful == NULL ? 0 : kafka_replacements(broker->careful, i))));
+	metrics_series(relay->metrics, metric, NULL, NULL)->value = value;
 }
 
 static void refresh_metrics(void *context)
 {
 	struct relay *relay = context;
 	struct process_usage usage = process_usage();
-	size_t i;
 
-	for (i = 0; i < relay->n_sources; i++)
-		refresh_source(relay, relay->sources[i]);
-	set_gauge(relay, METRIC_LOOP_LAG, NULL, NULL, (double)relay->longest_turn_us / 1e6);
+	fleet_refresh_metrics(relay->fleet, ev_time(), process_boottime_us());
+	set_gauge(relay, METRIC_LOOP_LAG, (double)relay->longest_turn_us / 1e6);
 	relay->longest_turn_us = 0;
-	set_gauge(relay, METRIC_PROCESS_CPU, NULL, NULL, usage.cpu_seconds);
-	set_gauge(relay, METRIC_PROCESS_RSS, NULL, NULL, usage.rss_bytes);
-	set_gauge(relay, METRIC_PROCESS_FDS, NULL, NULL, usage.open_fds);
-	set_gauge(relay, METRIC_PROCESS_START, NULL, NULL, usage.start_seconds);
+	set_gauge(relay, METRIC_PROCESS_CPU, usage.cpu_seconds);
+	set_gauge(relay, METRIC_PROCESS_RSS, usage.rss_bytes);
+	set_gauge(relay, METRIC_PROCESS_FDS, usage.open_fds);
+	set_gauge(relay, METRIC_PROCESS_START, usage.start_seconds);
+}
+
+/* For `systemctl status`. */
+static void tell_state(const struct relay *relay, const char *state, const struct buf *reasons)
+{
+	struct buf status = {0};
+
+	buf_print(&status, "STATUS=%s%.*s", state, (int)(reasons->len > 0 ? reasons->len - 1 : 0),
+		  buf_text(reasons));
+	sdnotify_send(&relay->supervisor, buf_text(&status));
+	buf_free(&status);
+}
+
+static void on_readiness(struct relay *relay, bool ready, const struct buf *reasons)
+{
+	relay->was_ready = ready;
+	if (ready) {
+		LOG(LOG_INFO, "ready", log_int("sources", (int64_t)relay->config->n_sources));
+		tell_state(relay, "ready", &(struct buf){0});
+	} else if (!relay->draining) {
+		LOG(LOG_WARN, "not_ready", log_bytes("reasons", reasons->bytes, reasons->len - 1));
+		tell_state(relay, "not ready: ", reasons);
+	}
 }
 
 static void on_housekeeping(struct ev_loop *loop, ev_timer *watcher, int events)
@@ -278,54 +145,27 @@ static void on_housekeeping(struct ev_loop *loop, ev_timer *watcher, int events)
 
 	(void)loop;
 	(void)events;
-	if (ready && !relay->was_ready)
-		LOG(LOG_INFO, "ready", log_int("sources", (int64_t)relay->n_sources));
-	if (!ready && relay->was_ready && !relay->draining)
-		LOG(LOG_WARN, "not_ready", log_bytes("reasons", reasons.bytes, reasons.len - 1));
-	relay->was_ready = ready;
+	if (ready != relay->was_ready)
+		on_readiness(relay, ready, &reasons);
 	buf_free(&reasons);
 	log_flush_limited(false);
 }
 
-static int64_t settled(const struct relay *relay, const struct source *source, const char *outcome)
+static int64_t settled(const struct relay *relay, const char *outcome)
 {
-	return (int64_t)metrics_series(relay->metrics, METRIC_SETTLED, source_config(source)->name, outcome)->value;
-}
-
-static void log_status(const struct relay *relay, const struct source *source)
-{
-	LOG(LOG_INFO, "status", log_str("source", source_config(source)->name),
-	    log_str("state", source_state_name(source_get_state(source))),
-	    log_int("sent", settled(relay, source, "sent")), log_int("retry", settled(relay, source, "retry")),
-	    log_int("failed", settled(relay, source, "failed")),
-	    log_int("released", settled(relay, source, "released")), log_int("held", (int64_t)source_held(source)),
-	    log_int("in_flight", (int64_t)source_in_flight(source)));
-}
-
-static int64_t settled_by_all(const struct relay *relay, const char *outcome)
-{
-	int64_t sum = 0;
-	size_t i;
-
-	for (i = 0; i < relay->n_sources; i++)
-		sum += settled(relay, relay->sources[i], outcome);
-	return sum;
+	return (int64_t)metrics_sum(relay->metrics, METRIC_SETTLED, outcome);
 }
 
 /* The last line: what became of the rows, and how many are left to their leases. */
 static void log_end(const struct relay *relay, int exit_code)
 {
-	int64_t left = 0;
-	size_t i;
-
-	for (i = 0; i < relay->n_sources; i++)
-		left += (int64_t)source_left_to_leases(relay->sources[i]);
-	LOG(LOG_INFO, "stopped", log_int("exit", exit_code), log_int("sent", settled_by_all(relay, "sent")),
-	    log_int("retry", settled_by_all(relay, "retry")), log_int("failed", settled_by_all(relay, "failed")),
-	    log_int("released", settled_by_all(relay, "released")), log_int("left_to_leases", left));
+	LOG(LOG_INFO, "stopped", log_int("exit", exit_code), log_int("sent", settled(relay, "sent")),
+	    log_int("retry", settled(relay, "retry")), log_int("failed", settled(relay, "failed")),
+	    log_int("released", settled(relay, "released")),
+	    log_int("left_to_leases", (int64_t)fleet_left_to_leases(relay->fleet)));
 }
 
-/* ---- signals and the drain ---- */
+/* ---- signals: the drain and the reload ---- */
 
 static void on_late(struct ev_loop *loop, ev_timer *watcher, int events)
 {
@@ -337,18 +177,10 @@ static void on_late(struct ev_loop *loop, ev_timer *watcher, int events)
 static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
 {
 	struct relay *relay = watcher->data;
-	size_t i;
 
 	(void)events;
 	relay->late = true;
-	for (i = 0; i < relay->n_sources; i++)
-		source_abandon(relay->sources[i]);
-	for (i = 0; i < relay->n_brokers; i++) {
-		kafka_purge(relay->brokers[i].kafka, true);
-		kafka_purge(relay->brokers[i].single, true);
-		if (relay->brokers[i].careful != NULL)
-			kafka_purge(relay->brokers[i].careful, true);
-	}
+	fleet_abandon(relay->fleet);
 	ev_timer_stop(loop, watcher);
 	ev_set_cb(watcher, on_late);
 	ev_timer_set(watcher, AFTER_DEADLINE_SECONDS, 0.);
@@ -357,33 +189,55 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
 
 static void drain(struct relay *relay, int signal_number)
 {
-	size_t i;
-
 	relay->draining = relay->pages.draining = true;
+	sdnotify_send(&relay->supervisor, "STOPPING=1\nSTATUS=draining");
 	LOG(LOG_INFO, "draining", log_str("signal", signal_number == SIGINT ? "SIGINT" : "SIGTERM"),
 	    log_int("timeout_ms", relay->config->drain_timeout_us / 1000));
-	for (i = 0; i < relay->n_sources; i++)
-		source_drain(relay->sources[i]);
+	fleet_drain(relay->fleet);
 	ev_timer_init(&relay->deadline, on_deadline, (double)relay->config->drain_timeout_us / 1e6, 0.);
 	relay->deadline.data = relay;
 	ev_timer_start(relay->loop, &relay->deadline);
 }
 
+static void set_reload_metrics(struct relay *relay, bool good)
+{
+	set_gauge(relay, METRIC_RELOAD_SUCCESS, good);
+	if (good)
+		set_gauge(relay, METRIC_RELOAD_TIMESTAMP, ev_time());
+}
+
+static void reload(struct relay *relay)
+{
+	struct config *config;
+
+	if (relay->draining) {
+		LOG(LOG_WARN, "reload_rejected", log_str("reason", "draining: this process is about to end"));
+		return;
+	}
+	sdnotify_send_reloading(&relay->supervisor);
+	config = reload_read(relay->config);
+	set_reload_metrics(relay, config != NULL);
+	if (config != NULL) {
+		fleet_apply(relay->fleet, config, process_boottime_us());
+		reload_tell(relay->config, config);
+		config_free(relay->config);
+		relay->config = config;
+	}
+	sdnotify_send(&relay->supervisor, "READY=1");
+}
+
 static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
 	struct relay *relay = watcher->data;
-	size_t i;
 
 	(void)loop;
 	(void)events;
 	if (watcher->signum == SIGHUP) {
-		LOG(LOG_WARN, "reload_rejected",
-		    log_str("reason", "this version reads its configuration at start only"));
+		reload(relay);
 		return;
 	}
 	if (watcher->signum == SIGUSR1) {
-		for (i = 0; i < relay->n_sources; i++)
-			log_status(relay, relay->sources[i]);
+		fleet_log_status(relay->fleet);
 		return;
 	}
 	if (!relay->draining) {
@@ -423,70 +277,86 @@ static void start_watchers(struct relay *relay)
 	ev_timer_start(relay->loop, &relay->housekeeping);
 }
 
+/* A turn may be late by as much as the interval, and the next sign of life still comes in time. */
+#define KEEP_ALIVES_A_LIMIT 3
+
+/* Only the loop speaks for itself: whoever watches ends the process when it has stopped turning. */
+static void on_keep_alive(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+	struct relay *relay = watcher->data;
+
+	(void)loop;
+	(void)events;
+	sdnotify_send(&relay->supervisor, "WATCHDOG=1");
+}
+
+static void start_keep_alives(struct relay *relay)
+{
+	double seconds = (double)relay->supervisor.watchdog_us / 1e6 / KEEP_ALIVES_A_LIMIT;
+
+	if (relay->supervisor.watchdog_us == 0)
+		return;
+	ev_timer_init(&relay->keep_alive, on_keep_alive, seconds, seconds);
+	relay->keep_alive.data = relay;
+	ev_timer_start(relay->loop, &relay->keep_alive);
+}
+
 static bool start_http(struct relay *relay, struct err *err)
 {
-	relay->pages = (struct pages){.sources = relay->sources,
-				      .n_sources = relay->n_sources,
-				      .metrics = relay->metrics,
-				      .refresh = refresh_metrics,
-				      .context = relay};
+	relay->pages = (struct pages){
+		.fleet = relay->fleet, .metrics = relay->metrics, .refresh = refresh_metrics, .context = relay};
 	if (relay->config->http.host == NULL)
 		return true;
 	relay->http = http_new(relay->loop, &relay->config->http, pages_serve, &relay->pages, err);
 	return relay->http != NULL;
 }
 
-static void free_relay(struct relay *relay)
-{
-	size_t i;
-
-	http_free(relay->http);
-	for (i = 0; i < relay->n_databases; i++)
-		listener_free(relay->databases[i].listener);
-	/* Their last answers still find the rows. */
-	for (i = 0; i < relay->n_brokers; i++) {
-		kafka_free(relay->brokers[i].kafka);
-		kafka_free(relay->brokers[i].careful);
-		kafka_free(relay->brokers[i].single);
-	}
-	for (i = 0; i < relay->n_databases; i++)
-		dbpool_free(relay->databases[i].pool);
-	for (i = 0; i < relay->n_sources; i++)
-		source_free(relay->sources[i]);
-	mem_free(relay->sources);
-	mem_free(relay->databases);
-	mem_free(relay->brokers);
-	metrics_free(relay->metrics);
-}
-
-int relay_run(const struct config *config, struct err *err)
+static void start(struct relay *relay)
 {
 	struct library_versions versions = library_versions();
-	struct relay relay = {.config = config, .turn_began_us = process_boottime_us()};
-	int exit_code = -1;
-	size_t i;
 
-	relay.loop = ev_default_loop(EVFLAG_NOENV);
-	relay.metrics = metrics_new();
-	metrics_set(relay.metrics, METRIC_BUILD_INFO,
+	sdnotify_open(&relay->supervisor);
+	relay->loop = ev_default_loop(EVFLAG_NOENV);
+	relay->metrics = metrics_new();
+	metrics_set(relay->metrics, METRIC_BUILD_INFO,
 		    (const char *const[METRICS_LABELS]){OUTBOXD_VERSION, versions.libpq, versions.librdkafka}, 1);
-	relay.sources = MEM_NEW_ARRAY(config->n_sources, struct source *);
-	relay.databases = MEM_NEW_ARRAY(config->n_sources, struct database);
-	relay.brokers = MEM_NEW_ARRAY(config->n_sources, struct broker);
-	start_watchers(&relay);
-	for (i = 0; i < config->n_sources; i++)
-		add_source(&relay, &config->sources[i]);
-	if (start_http(&relay, err)) {
-		LOG(LOG_INFO, "started", log_str("version", OUTBOXD_VERSION), log_int("pid", getpid()),
-		    log_str("config", config->file), log_int("sources", (int64_t)config->n_sources),
-		    log_str("http", config->http.host),
-		    log_int("port", relay.http == NULL ? 0 : http_port(relay.http)));
-		ev_run(relay.loop, 0);
-		CRASH_POINT(LOOP_LEFT);
-		exit_code = relay.late ? 1 : 0;
-		log_flush_limited(true);
-		log_end(&relay, exit_code);
-	}
-	free_relay(&relay);
+	set_reload_metrics(relay, true);
+	start_watchers(relay);
+	start_keep_alives(relay);
+	relay->fleet = fleet_new(relay->loop, relay->metrics);
+	fleet_apply(relay->fleet, relay->config, process_boottime_us());
+}
+
+static int run(struct relay *relay)
+{
+	int exit_code;
+
+	LOG(LOG_INFO, "started", log_str("version", OUTBOXD_VERSION), log_int("pid", getpid()),
+	    log_str("config", relay->config->file), log_int("sources", (int64_t)relay->config->n_sources),
+	    log_str("http", relay->config->http.host),
+	    log_int("port", relay->http == NULL ? 0 : http_port(relay->http)));
+	/* Whether the database and Kafka are there is another question: /readyz. */
+	sdnotify_send(&relay->supervisor, "READY=1");
+	ev_run(relay->loop, 0);
+	CRASH_POINT(LOOP_LEFT);
+	exit_code = relay->late ? 1 : 0;
+	log_flush_limited(true);
+	log_end(relay, exit_code);
+	return exit_code;
+}
+
+int relay_run(struct config *config, struct err *err)
+{
+	struct relay relay = {.config = config_share(config), .turn_began_us = process_boottime_us()};
+	int exit_code = -1;
+
+	start(&relay);
+	if (start_http(&relay, err))
+		exit_code = run(&relay);
+	http_free(relay.http);
+	fleet_free(relay.fleet);
+	metrics_free(relay.metrics);
+	sdnotify_close(&relay.supervisor);
+	config_free(relay.config);
 	return exit_code;
 }

@@ -98,7 +98,9 @@ class Relay:
 
     def write_config(self):
         """JSON is YAML. Call it again after changing self.config."""
-        self.file.write_text(json.dumps(self.config, indent=2) + "\n")
+        new = self.file.with_suffix(".new")
+        new.write_text(json.dumps(self.config, indent=2) + "\n")
+        new.replace(self.file)  # a reload reads the old one or the new one
 
     def start(self, ready=True, wrap=()):
         """ready: waits until /readyz says so. wrap: a command in front of the relay's own."""
@@ -132,6 +134,19 @@ class Relay:
 
     def resume(self):
         self.process.send(signal.SIGCONT)
+
+    def reload(self, event="reloaded", **changes):
+        """Writes self.config, with these top-level sections changed, sends SIGHUP, and returns what the log says of it."""
+        self.config.update(changes)
+        self.write_config()
+        seen = len(self.events(event))
+        self.send(signal.SIGHUP)
+        return self.wait_event(event, count=seen + 1)
+
+    def reload_source(self, number=0, **changes):
+        """The same with keys of one source changed."""
+        self.config["sources"][number].update(changes)
+        return self.reload()
 
     def remove(self):
         """Clean-up at the end of a test, whatever its state."""

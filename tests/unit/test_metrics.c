@@ -313,7 +313,7 @@ START_TEST(test_gauges_of_a_source_go_and_its_counters_stay)
 	metrics_series(metrics, METRIC_KAFKA_UP, "orders", NULL)->value = 1;
 	metrics_series(metrics, METRIC_LOOP_LAG, NULL, NULL)->value = 3;
 	metrics_series(metrics, METRIC_SETTLED, "orders", "sent")->value = 4;
-	metrics_build_info(metrics, "orders", "b", "c");
+	metrics_set(metrics, METRIC_BUILD_INFO, (const char *const[METRICS_LABELS]){"orders", "b", "c"}, 1);
 	metrics_drop_gauges(metrics, "orders");
 	print();
 	ck_assert_int_eq(lines_with("outboxd_rows{source=\"orders\""), 0);
