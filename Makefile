@@ -243,11 +243,11 @@ sanitize:
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all -Wno-format-truncation' SEEDS=$(or $(SEEDS),200) \
 		check-unit check-simulation check-kafka check-leaks
 
-# What is refused again and again, by PostgreSQL and by Kafka, in the program itself: for the leak checker above.
+# What is refused again and again, by PostgreSQL and by Kafka, in the program itself, and reloads: for the leak checker above.
 .PHONY: check-leaks
 check-leaks: export ASAN_OPTIONS = quarantine_size_mb=1
 check-leaks: all $(MOCKBROKER) $(BUILD)/tests/integration/test_dbleaks
-	@$(PYTEST) integration/test_pg_programs.py integration/test_memory.py -k 'dbleaks or F046'
+	@$(PYTEST) integration/test_pg_programs.py integration/test_memory.py integration/test_reload.py -k 'dbleaks or F046 or test_reload'
 
 # ---- to look at and to use
 .PHONY: demo

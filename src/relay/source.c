@@ -20,11 +20,16 @@ void source_change_state(struct source *source, enum source_state state, const c
 {
 	static const char *const events[] = {"source_starting", "source_running",  "source_paused",
 					     "source_broken",	"source_draining", "source_stopped"};
+	const struct log_fact facts[] = {log_str("source", source->config->name),
+					 log_str("from", state_names[source->state]),
+					 log_str("to", state_names[state]), log_str("why", why)};
+	enum log_level level = state == SOURCE_BROKEN ? LOG_ERROR : LOG_INFO;
 
 	/* A broken source goes round every ten seconds. */
-	LOG_LIMITED(state == SOURCE_BROKEN ? LOG_ERROR : LOG_INFO, events[state], source->config->name,
-		    log_str("source", source->config->name), log_str("from", state_names[source->state]),
-		    log_str("to", state_names[state]), log_str("why", why));
+	if (state == SOURCE_BROKEN || source->state == SOURCE_BROKEN)
+		log_write_limited(level, events[state], source->config->name, facts, 4);
+	else
+		log_write(level, events[state], facts, 4);
 	source->state = state;
 }
 

@@ -200,6 +200,7 @@ def test_F068_a_changed_connection_string_makes_one_pool_and_one_listener(two):
         stays(lambda: proxy.accepted == 4, scaled(5, 60))
         assert len(server_processes(outbox, "second")) == 3
         two.flow()
+        assert relay.stop() == 0
     finally:
         proxy.close()
 
@@ -233,6 +234,7 @@ def test_a_changed_producer_takes_over_and_the_old_one_ends(two):
     wait_retired(relay, 2)
     assert producers(relay) == 2
     two.flow()
+    assert relay.stop() == 0
 
 
 def test_sources_come_and_go(two):
