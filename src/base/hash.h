@@ -6,7 +6,9 @@
 
 #include <stdlib.h>
 
-#define uthash_fatal(message) abort()
+#define uthash_malloc(size) mem_new(1, size)
+#define uthash_free(memory, size) mem_free(memory)
+#define uthash_fatal(message) abort() /* never, since mem_new does it; its own is exit() */
 #include <uthash.h>
 
 #endif

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #define LIMIT_PERIOD_MS 10000
 #define LIMIT_ENTRIES 1000 /* classes are few; should a caller err, lines beyond are written, not remembered */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void out_of_memory(void)
+void mem_exhausted(void)
 {
 	fputs("outboxd: out of memory\n", stderr);
 	abort();
@@ -16,7 +16,7 @@ void *mem_new(size_t count, size_t size)
 	void *memory = calloc(count > 0 ? count : 1, size > 0 ? size : 1);
 
 	if (memory == NULL)
-		out_of_memory();
+		mem_exhausted();
 	return memory;
 }
 
@@ -25,11 +25,16 @@ void *mem_resize(void *old, size_t count, size_t size)
 	void *memory;
 
 	if (size > 0 && count > SIZE_MAX / size)
-		out_of_memory();
+		mem_exhausted();
 	memory = realloc(old, count * size > 0 ? count * size : 1);
 	if (memory == NULL)
-		out_of_memory();
+		mem_exhausted();
 	return memory;
+}
+
+void *mem_take(size_t size)
+{
+	return mem_resize(NULL, size, 1);
 }
 
 char *mem_copy_bytes(const void *bytes, size_t len)
@@ -121,7 +126,7 @@ void *arena_take(struct arena *arena, size_t count, size_t size)
 	void *piece;
 
 	if (size > 0 && count > (SIZE_MAX / 2) / size)
-		out_of_memory();
+		mem_exhausted();
 	need = (count * size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
 	if (chunk == NULL || chunk->size - chunk->used < need) {
 		chunk_size = need > ARENA_CHUNK_BYTES ? need : ARENA_CHUNK_BYTES;

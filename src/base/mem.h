@@ -11,6 +11,12 @@ void *mem_new(size_t count, size_t size) __attribute__((malloc, returns_nonnull)
 /* Grows or shrinks to count items of size bytes; what is new is not zeroed. */
 void *mem_resize(void *old, size_t count, size_t size) __attribute__((returns_nonnull));
 
+/* size bytes, not zeroed, for a library that takes malloc and free of its user. */
+void *mem_take(size_t size) __attribute__((malloc, returns_nonnull));
+
+/* What all of these do when there is no memory: says so on stderr and aborts. For a library that tells by its answer. */
+void mem_exhausted(void) __attribute__((noreturn, cold));
+
 /* A copy of a C string, or of len bytes with a NUL behind them. NULL gives NULL. */
 char *mem_copy_string(const char *text);
 char *mem_copy_bytes(const void *bytes, size_t len);

@@ -1,6 +1,9 @@
 /* The program's entry: the table of commands, their help, and what holds for all of them. */
 #include "cli/cli.h"
 
+#include "base/mem.h"
+
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +114,8 @@ int main(int argc, char **argv)
 {
 	const struct cli_command *command;
 
+	/* jansson tells of memory it does not get as of a mistake in the text. */
+	json_set_alloc_funcs(mem_take, mem_free);
 	/* Timestamps without a time zone, and times as text, must mean the same to every instance and command. */
 	setenv("PGTZ", "UTC", 0);
 	setenv("PGDATESTYLE", "ISO", 0);

@@ -1,5 +1,7 @@
 #include "config/yamltree.h"
 
+#include "base/mem.h"
+
 #include <limits.h>
 #include <string.h>
 #include <yaml.h>
@@ -77,6 +79,8 @@ static void report_syntax(struct parse *parse)
 	const char *problem = parser->problem == NULL ? "this is no YAML" : parser->problem;
 	int tab;
 
+	if (parser->error == YAML_MEMORY_ERROR)
+		mem_exhausted();
 	if (parser->error == YAML_READER_ERROR)
 		mark = mark_at(parse, parser->problem_offset);
 	tab = tab_in_indentation(parse, mark.line);
@@ -297,10 +301,8 @@ struct yamltree_node *yamltree_parse(struct arena *arena, const char *bytes, siz
 		diag_add(diag, 1, 1, "larger than %d bytes", YAMLTREE_MAX_BYTES);
 		return NULL;
 	}
-	if (!yaml_parser_initialize(&parse.parser)) {
-		diag_add(diag, 1, 1, "the YAML parser cannot start");
-		return NULL;
-	}
+	if (!yaml_parser_initialize(&parse.parser))
+		mem_exhausted();
 	yaml_parser_set_input_string(&parse.parser, (const unsigned char *)bytes, len);
 	good = fill_root(&parse, root);
 	yaml_parser_delete(&parse.parser);

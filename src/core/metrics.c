@@ -1,17 +1,12 @@
 #include "core/metrics.h"
 
-#include "base/mem.h"
+#include "base/hash.h"
 #include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* As everywhere, out of memory aborts; uthash's own way is exit(). */
-#define uthash_malloc(size) mem_new(1, size)
-#define uthash_free(memory, size) mem_free(memory)
-#include <uthash.h>
 
 enum type { GAUGE, COUNTER, HISTOGRAM };
 

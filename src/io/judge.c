@@ -4,6 +4,7 @@
 #include "config/secret.h"
 #include "config/value.h"
 #include "io/kafka.h"
+#include "io/pgdsn.h"
 
 #include <libpq-fe.h>
 #include <librdkafka/rdkafka.h>
@@ -13,11 +14,9 @@
 /* libpq's own message repeats parts of the string, and with them perhaps the password: it is not passed on. */
 static bool judge_dsn(const char *dsn, struct err *err)
 {
-	char *message = NULL;
-	PQconninfoOption *options = PQconninfoParse(dsn, &message);
+	PQconninfoOption *options = pgdsn_parse(dsn);
 	bool good = options != NULL;
 
-	PQfreemem(message);
 	PQconninfoFree(options);
 	return good ||
 	       err_set(err, "libpq does not understand this connection string (it may hold a password, so it "

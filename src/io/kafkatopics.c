@@ -1,8 +1,6 @@
 #include "io/kafkatopics.h"
 
-#include "base/mem.h"
-
-#include <uthash.h>
+#include "base/hash.h"
 
 /* Rows name their topics, so there may be any number of them. A handle that was dropped is made again cheaply. */
 #define MOST_TOPICS 1000

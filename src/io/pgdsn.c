@@ -68,16 +68,26 @@ static bool set_password(struct pgdsn *dsn, const char *file, struct err *err)
 	return true;
 }
 
+/* Out of memory is told by a sentence like all else, or by none; sentences about the string begin otherwise. */
+PQconninfoOption *pgdsn_parse(const char *text)
+{
+	static const char no_memory[] = "out of memory";
+	char *message = NULL;
+	PQconninfoOption *options = PQconninfoParse(text, &message);
+
+	if (options == NULL && (message == NULL || strncmp(message, no_memory, strlen(no_memory)) == 0))
+		mem_exhausted();
+	PQfreemem(message);
+	return options;
+}
+
 bool pgdsn_read(struct pgdsn *dsn, const struct config_postgres *config, struct err *err)
 {
-	char *message = NULL;
-	PQconninfoOption *option = PQconninfoParse(config->dsn, &message);
+	PQconninfoOption *option = pgdsn_parse(config->dsn);
 
 	*dsn = (struct pgdsn){.options = option};
-	if (option == NULL) {
-		PQfreemem(message);
+	if (option == NULL)
 		return err_set(err, "the connection string is malformed");
-	}
 	for (; option->keyword != NULL; option++)
 		if (option->val != NULL)
 			set(dsn, option->keyword, mem_copy_string(option->val));

@@ -7,14 +7,19 @@
 #include "config/config.h"
 #include "io/pghosts.h"
 
+struct _PQconninfoOption; /* libpq's PQconninfoOption */
+
 /* Parallel arrays for PQconnectStartParams, ended by NULL. Holds secrets: pgdsn_free wipes them. */
 struct pgdsn {
 	const char **keywords; /* static, libpq's or ours */
 	char **values;
 	size_t n, size;
 	struct pghosts hosts;
-	void *options; /* owns the keywords: PQconninfoOption[] */
+	struct _PQconninfoOption *options; /* owns the keywords */
 };
+
+/* What libpq reads in a connection string, to be freed with PQconninfoFree; NULL when it is malformed. */
+struct _PQconninfoOption *pgdsn_parse(const char *text);
 
 /* Sets application_name, client_encoding, keepalives and tcp_user_timeout unless the string has them. Before anybody
  * connects comes pgdsn_aim. False and err (without secrets) when the string is malformed or the password file cannot be

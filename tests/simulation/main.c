@@ -7,7 +7,10 @@
  *   --record FILE                     writes the statements of --seed, for replay-sql */
 #include "world.h"
 
+#include "base/mem.h"
+
 #include <getopt.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +118,7 @@ int main(int argc, char **argv)
 	uint64_t passed = 0, failed = 0;
 	double hours = 0;
 
+	json_set_alloc_funcs(mem_take, mem_free); /* as the program does */
 	if (!parse(argc, argv, &arguments))
 		return usage(argv[0]);
 	if (arguments.record != NULL && (arguments.options.record = fopen(arguments.record, "w")) == NULL) {

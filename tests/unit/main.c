@@ -1,6 +1,9 @@
 /* Runs the one suite of a unit test file; CK_RUN_CASE and the like work as Check's manual says. */
 #include "unit.h"
 
+#include "base/mem.h"
+
+#include <jansson.h>
 #include <stdlib.h>
 
 int main(void)
@@ -8,6 +11,7 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
+	json_set_alloc_funcs(mem_take, mem_free); /* as the program does */
 	/* Check's own 4 s are short for a random test on a busy machine; a test that hangs is still found. */
 	setenv("CK_DEFAULT_TIMEOUT", "60", 0);
 	runner = srunner_create(suite());
