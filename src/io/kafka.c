@@ -24,9 +24,6 @@
 
 #include <ev.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* Reports handled in one turn of the loop, so that others have theirs: those of a batch. It counts messages: one event of the
@@ -359,10 +356,7 @@ static void on_tick(struct ev_loop *loop, struct ev_timer *watcher, int revents)
 
 static void start_watchers(struct kafka *kafka)
 {
-	/* A blocking one would stop the library's threads once it is full. */
-	kafka->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (kafka->fd < 0)
-		abort();
+	kafka->fd = kafkaproducer_descriptor();
 	ev_io_init(&kafka->wake, on_wake, kafka->fd, EV_READ);
 	ev_idle_init(&kafka->again, on_again);
 	/* libev holds idle watchers back while others of their priority have events. */

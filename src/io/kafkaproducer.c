@@ -1,8 +1,13 @@
 #include "io/kafkaproducer.h"
 
 #include "base/crash.h"
+#include "base/log.h"
 
+#include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
 
 static rd_kafka_t *new_client(const struct config_kafka *config, enum kafka_kind kind,
 			      struct kafkaconf_limits *limits, struct err *err)
@@ -23,6 +28,17 @@ static rd_kafka_t *new_client(const struct config_kafka *config, enum kafka_kind
 	if (rk == NULL)
 		rd_kafka_conf_destroy(conf);
 	return rk;
+}
+
+int kafkaproducer_descriptor(void)
+{
+	/* A blocking one would stop the library's threads once it is full. */
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	LOG(LOG_ERROR, "no_descriptor", log_str("reason", strerror(errno)));
+	abort();
 }
 
 struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,

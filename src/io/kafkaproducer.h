@@ -15,6 +15,9 @@ struct kafkaproducer {
 	struct kafkaconf_limits limits;
 };
 
+/* The eventfd of kafkaproducer_new, to be closed by the caller. Aborts when there is none to be had. */
+int kafkaproducer_descriptor(void);
+
 /* NULL and err when the settings or the password file are refused. fd: a non-blocking eventfd, written when the queue turns from empty to filled. Lines may stand in it already, so it has to be looked at once without being told. */
 struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,
 					struct err *err) must_check;

@@ -12,8 +12,10 @@
 #include "relay/pages.h"
 #include "relay/reload.h"
 
+#include <errno.h>
 #include <ev.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #define HOUSEKEEPING_SECONDS 1.0
@@ -316,7 +318,6 @@ static void start(struct relay *relay)
 	struct library_versions versions = library_versions();
 
 	sdnotify_open(&relay->supervisor);
-	relay->loop = ev_default_loop(EVFLAG_NOENV);
 	relay->metrics = metrics_new();
 	metrics_set(relay->metrics, METRIC_BUILD_INFO,
 		    (const char *const[METRICS_LABELS]){OUTBOXD_VERSION, versions.libpq, versions.librdkafka}, 1);
@@ -347,9 +348,14 @@ static int run(struct relay *relay)
 
 int relay_run(struct config *config, struct err *err)
 {
-	struct relay relay = {.config = config_share(config), .turn_began_us = process_boottime_us()};
+	struct relay relay = {.loop = ev_default_loop(EVFLAG_NOENV), .turn_began_us = process_boottime_us()};
 	int exit_code = -1;
 
+	if (relay.loop == NULL) {
+		err_set(err, "the event loop does not start: %s", strerror(errno));
+		return exit_code;
+	}
+	relay.config = config_share(config);
 	start(&relay);
 	if (start_http(&relay, err))
 		exit_code = run(&relay);
