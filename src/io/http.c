@@ -6,6 +6,7 @@
 #include <ev.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +19,20 @@
 #define CONNECTION_BYTES ((size_t)16 * 1024)
 #define SILENCE_MAX_S 5u
 #define REQUEST_MAX_S 10.0
+/* So long nobody is let in when there is no descriptor for one more. */
+#define PAUSE_S 1.0
 
 struct http {
 	struct ev_loop *loop;
 	struct MHD_Daemon *daemon;
 	ev_io readable; /* of libmicrohttpd's own epoll descriptor */
 	ev_timer timer; /* when it wants to be run in any case */
+	ev_io knocking; /* of the listening socket, while there is room */
+	ev_timer pause;
+	unsigned n_clients;
 	http_page_fn *page;
 	void *context;
 	int port;
-	bool closed; /* a connection was, in this run */
 };
 
 /* One connection. */
@@ -36,20 +41,13 @@ struct client {
 	int fd;
 };
 
-/* A run that closes a connection may have made room for one that waits in the kernel, but only the next run looks for
- * it, and libmicrohttpd does not ask for that one. */
 static void run(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG wait_ms;
-	bool wanted;
 
-	http->closed = false;
 	MHD_run(http->daemon);
-	wanted = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES;
 	ev_timer_stop(http->loop, &http->timer);
-	if (http->closed)
-		wait_ms = 0;
-	else if (!wanted)
+	if (MHD_get_timeout(http->daemon, &wait_ms) != MHD_YES)
 		return;
 	ev_timer_set(&http->timer, (double)wait_ms / 1000, 0);
 	ev_timer_start(http->loop, &http->timer);
@@ -67,6 +65,53 @@ static void on_timer(struct ev_loop *loop, ev_timer *watcher, int events)
 	(void)loop;
 	(void)events;
 	run(watcher->data);
+}
+
+/* ---- connections: libmicrohttpd, left to accept them itself, would spin while there is no descriptor for one ---- */
+
+static bool has_hung_up(int fd)
+{
+	struct pollfd hangup = {.fd = fd, .events = POLLRDHUP};
+
+	return poll(&hangup, 1, 0) == 1 && (hangup.revents & POLLRDHUP) != 0;
+}
+
+static void on_knocking(struct ev_loop *loop, ev_io *watcher, int events)
+{
+	struct http *http = watcher->data;
+	struct sockaddr_storage address;
+	socklen_t len = sizeof(address);
+	int fd = accept4(watcher->fd, (struct sockaddr *)&address, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	bool gone;
+
+	(void)events;
+	if (fd >= 0) {
+		gone = has_hung_up(fd);
+		/* It closes what it does not take. */
+		MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, len);
+		run(http);
+		/* It waits for an edge that came before, and would keep who is gone until the silence is too long. */
+		if (gone)
+			shutdown(fd, SHUT_RD);
+	} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+		ev_io_stop(loop, watcher);
+		ev_timer_again(loop, &http->pause);
+	}
+}
+
+/* Who is one too many waits in the kernel. */
+static void on_room(struct http *http)
+{
+	ev_timer_stop(http->loop, &http->pause);
+	if (http->n_clients < CONNECTIONS_MAX)
+		ev_io_start(http->loop, &http->knocking);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+	(void)loop;
+	(void)events;
+	on_room(watcher->data);
 }
 
 /* libmicrohttpd then finds its connection closed, and forgets it. */
@@ -87,10 +132,13 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		ev_timer_stop(http->loop, &client->deadline);
-		http->closed = true;
+		http->n_clients--;
+		on_room(http);
 		mem_free(client);
 		return;
 	}
+	if (++http->n_clients == CONNECTIONS_MAX)
+		ev_io_stop(http->loop, &http->knocking);
 	client = MEM_NEW(struct client);
 	client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	ev_timer_init(&client->deadline, on_deadline, REQUEST_MAX_S, REQUEST_MAX_S);
@@ -116,13 +164,15 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 static enum MHD_Result respond(struct MHD_Connection *connection, struct http_response *page, const char *allow)
 {
 	size_t len = page->body.len;
+	char *body = buf_take(&page->body);
 	/* MUST_FREE is free(), and so is mem_free(). */
-	struct MHD_Response *response =
-		MHD_create_response_from_buffer(len, buf_take(&page->body), MHD_RESPMEM_MUST_FREE);
+	struct MHD_Response *response = MHD_create_response_from_buffer(len, body, MHD_RESPMEM_MUST_FREE);
 	enum MHD_Result result;
 
-	if (response == NULL)
+	if (response == NULL) { /* no memory: this one connection ends */
+		mem_free(body);
 		return MHD_NO;
+	}
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, page->content_type);
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
@@ -220,7 +270,7 @@ static bool start(struct http *http, int fd, struct err *err)
 	const union MHD_DaemonInfo *info;
 
 	http->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL, 0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, http,
 		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
 		MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_MAX_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
@@ -229,8 +279,12 @@ static bool start(struct http *http, int fd, struct err *err)
 	info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	ev_io_init(&http->readable, on_readable, info->epoll_fd, EV_READ);
 	ev_timer_init(&http->timer, on_timer, 0, 0);
-	http->readable.data = http->timer.data = http;
+	ev_io_init(&http->knocking, on_knocking, fd, EV_READ);
+	ev_init(&http->pause, on_pause_over);
+	http->pause.repeat = PAUSE_S;
+	http->readable.data = http->timer.data = http->knocking.data = http->pause.data = http;
 	ev_io_start(http->loop, &http->readable);
+	ev_io_start(http->loop, &http->knocking);
 	return true;
 }
 
@@ -249,7 +303,8 @@ struct http *http_new(struct ev_loop *loop, const struct config_http *config, ht
 	http->port = bound_port(fd);
 	if (start(http, fd, err))
 		return http;
-	mem_free(http); /* the socket went with libmicrohttpd */
+	close(fd);
+	mem_free(http);
 	return NULL;
 }
 
@@ -259,7 +314,10 @@ void http_free(struct http *http)
 		return;
 	ev_io_stop(http->loop, &http->readable);
 	ev_timer_stop(http->loop, &http->timer);
-	MHD_stop_daemon(http->daemon);
+	MHD_stop_daemon(http->daemon); /* the end of each connection makes room for another */
+	ev_io_stop(http->loop, &http->knocking);
+	ev_timer_stop(http->loop, &http->pause);
+	close(http->knocking.fd);
 	mem_free(http);
 }
 
