@@ -175,6 +175,16 @@ static void refuse(struct listener *listener, const char *kind, const char *reas
 	listen_if_changed(listener);
 }
 
+/* Where connections are few this one may be what the rows wait for, and they are worth more than news of them. */
+static bool give_way(struct listener *listener)
+{
+	if (listener->pool == NULL || dbpool_up(listener->pool))
+		return false;
+	pgconn_lose(&listener->conn, "the connections for rows come first");
+	dbpool_hurry(listener->pool);
+	return true;
+}
+
 /* ---- the proof ---- */
 
 static void on_prover_ready(void *context)
@@ -215,6 +225,7 @@ static void on_prover_lost(void *context, const char *reason, bool was_ready)
 
 	(void)was_ready;
 	err_set(&listener->prover_trouble, "%s", reason);
+	give_way(listener);
 }
 
 static const struct pgconn_events prover_events = {on_prover_ready, on_prover_input, on_prover_lost};
@@ -338,6 +349,8 @@ static const struct pgconn_events events = {on_ready, on_input, on_lost};
 /* An empty query costs the server no transaction, unlike a NOTIFY. */
 static void ping(struct listener *listener)
 {
+	if (give_way(listener))
+		return;
 	enter(listener, PINGED, ANSWER_SECONDS);
 	if (PQsendQuery(listener->conn.pg, "") != 1 || !pgconn_flush(&listener->conn))
 		pgconn_lose(&listener->conn, NULL);

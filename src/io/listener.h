@@ -13,7 +13,8 @@ struct listener;
 /* A notification came on a channel (context is that of listener_add). Never inside listener_add. */
 typedef void listener_wake_fn(void *context);
 
-/* pool (NULL: none) is told when the listener has reached the server again, for it may be waiting out a longer backoff. */
+/* pool (NULL: none) is told when the listener has reached the server again, for it may be waiting out a longer backoff; while it
+ * has no connection the listener gives up its own, which may be the last that the server has to give. */
 struct listener *listener_new(struct ev_loop *loop, const struct config_postgres *config, struct dbpool *pool);
 void listener_free(struct listener *listener);
 
