@@ -26,6 +26,9 @@ help:
 	@echo "make soak        relays at work while everything around them breaks: SECONDS=3600 SEED=1"
 	@echo "make bench       measures speed, latency and footprint on real servers: half an hour; BENCH=short: 5; CASES='drain', CASES=list"
 	@echo "make sanitize    unit tests and simulation with the address and undefined-behaviour sanitizers"
+	@echo "make sanitize-all  with the integration and end to end tests as well: 40 minutes"
+	@echo "make valgrind    unit tests and simulation under valgrind: 10 minutes"
+	@echo "make tsan        what touches librdkafka's threads, with the thread sanitizer"
 	@echo "make lint        the house rules, cppcheck, clang-format; make format: formats"
 	@echo "make docs        writes the reference of keys and the states into the documentation"
 	@echo "make clean, make print-binary"
@@ -126,7 +129,8 @@ simulate: $(SIMULATION)
 # ---- integration and end to end: the program itself on real servers, in Python (tests/rig)
 MOCKBROKER := $(BUILD)/tests/rig/mockbroker
 PYTEST_JOBS ?= 3
-PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q -n $(PYTEST_JOBS) --dist loadgroup
+PYTEST = cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m pytest -q -n $(PYTEST_JOBS) --dist loadgroup \
+	$(if $(SANITIZE),-m 'not unsanitized')
 
 $(MOCKBROKER): $(BUILD)/tests/rig/mockbroker.o
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -137,11 +141,12 @@ $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call obj
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
 # Preloaded into other programs, so without what would change their calls: _FORTIFY_SOURCE and sanitizers.
-PRELOADED := $(addprefix $(BUILD)/tests/rig/,tally.so names.so)
+PRELOADED := $(addprefix $(BUILD)/tests/rig/,tally.so names.so starve.so)
+$(BUILD)/tests/rig/tally.so $(BUILD)/tests/rig/starve.so: tests/rig/callers.c tests/rig/callers.h
 
 $(PRELOADED): $(BUILD)/%.so: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) -O2 -g -std=c11 -D_GNU_SOURCE $(WARNINGS) -fPIC -shared -o $@ $<
+	$(CC) -O2 -g -std=c11 -D_GNU_SOURCE $(WARNINGS) -fPIC -shared -o $@ $(filter %.c,$^)
 
 # ---- the program with crash points (src/base/crash.h), in a folder of its own
 .PHONY: crash-program
@@ -173,12 +178,15 @@ $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/
 		$(BUILD)/tests/integration/proxy.o $(BUILD)/tests/unit/main.o $(IO_PG) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq libcares) -lev
 
+# Only for the thread sanitizer
+C11THREADS := $(if $(findstring thread,$(SANITIZE)),$(BUILD)/tests/rig/c11threads.o)
+
 # Those of io/kafka bring their own mock cluster
 IO_KAFKA := $(filter $(BUILD)/src/io/kafka%,$(call objects,src/io))
 KAFKA_TESTS := $(addprefix $(BUILD)/tests/integration/,test_kafka test_kafkalimits test_kafkaconf test_verdict_codes)
 
 $(KAFKA_TESTS): $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o \
-		$(BUILD)/tests/integration/kafkabench.o $(BUILD)/tests/unit/main.o $(IO_KAFKA) $(PURE)
+		$(BUILD)/tests/integration/kafkabench.o $(BUILD)/tests/unit/main.o $(IO_KAFKA) $(PURE) $(C11THREADS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs rdkafka) -lev
 
 # The statements of core/sql, without io/db
@@ -200,11 +208,11 @@ check-kafka: $(KAFKA_TESTS)
 integration-tests: $(INTEGRATION_TESTS)
 
 .PHONY: check-integration
-check-integration: all $(MOCKBROKER) $(HTTPSERVER) $(PRELOADED) integration-tests bench-programs $(SIMULATION) $(REPLAY_SQL)
+check-integration: all $(MOCKBROKER) $(HTTPSERVER) $(PRELOADED) unit-tests integration-tests bench-programs $(SIMULATION) $(REPLAY_SQL)
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e
-check-e2e: all crash-program $(MOCKBROKER) kafka-jars
+check-e2e: all crash-program $(MOCKBROKER) $(PRELOADED) kafka-jars
 	@$(PYTEST) e2e $(PYTEST_ARGS)
 
 # Relays die at every crash point, at the passages that SEEDS dice choose. check-e2e runs the first seed.
@@ -237,11 +245,43 @@ check: deps
 	+@tests/run-check $(SUITES)
 
 # With the sanitizers in, gcc no longer knows a number's range and warns of buffers that are large enough.
+SANITIZED = BUILD=$(BUILD)/sanitize CFLAGS='-O1 -g -fno-omit-frame-pointer' \
+	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all -Wno-format-truncation'
+
 .PHONY: sanitize
 sanitize:
-	+@$(MAKE) BUILD=$(BUILD)/sanitize CFLAGS='-O1 -g -fno-omit-frame-pointer' \
-		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all -Wno-format-truncation' SEEDS=$(or $(SEEDS),200) \
-		check-unit check-simulation check-kafka check-leaks
+	+@$(MAKE) $(SANITIZED) SEEDS=$(or $(SEEDS),200) check-unit check-simulation check-kafka check-leaks
+
+# Everything in Python, but what is marked unsanitized; 40 minutes. libfaketime is preloaded before the sanitizer.
+.PHONY: sanitize-all
+sanitize-all: export ASAN_OPTIONS = quarantine_size_mb=16:verify_asan_link_order=0
+sanitize-all: sanitize
+	+@$(MAKE) $(SANITIZED) check-integration check-race check-e2e
+
+# What the sanitizers do not see: bytes that were never written, and what a library is given.
+VALGRIND := valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
+
+.PHONY: valgrind
+valgrind: $(UNIT_TESTS) $(SIMULATION)
+	@CK_DEFAULT_TIMEOUT=900 tests/run-unit --with '$(VALGRIND)' $(UNIT_TESTS)
+	@$(VALGRIND) $(SIMULATION) --seeds $(or $(SEEDS),20)
+
+# Our code against librdkafka's threads; that a race would be found is tried first.
+.PHONY: tsan
+tsan: export TSAN_OPTIONS = suppressions=$(abspath tests/tsan.supp)
+tsan:
+	+@$(MAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g' SANITIZE='-fsanitize=thread -Wno-format-truncation' check-planted-race check-kafka
+
+PLANTED_RACE := $(BUILD)/tests/rig/plantedrace
+
+$(PLANTED_RACE): $(BUILD)/tests/rig/plantedrace.o $(C11THREADS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs rdkafka)
+
+.PHONY: check-planted-race
+check-planted-race: $(PLANTED_RACE)
+	@if $(PLANTED_RACE) 2>$(PLANTED_RACE).log || ! grep -q 'data race.* in on_log' $(PLANTED_RACE).log; \
+	then cat $(PLANTED_RACE).log; echo 'planted-race: 0 passed, 1 failed'; false; \
+	else echo 'planted-race: 1 passed, 0 failed'; fi
 
 # What is refused again and again, by PostgreSQL and by Kafka, in the program itself, and reloads: for the leak checker above.
 .PHONY: check-leaks

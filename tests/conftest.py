@@ -1,5 +1,6 @@
 """Fixtures for tests/integration and tests/e2e: one PostgreSQL and one Kafka for all, a fresh database and topic for each test."""
 import pathlib
+import re
 import signal
 import sys
 
@@ -10,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from rig import kafka, mockbroker, outbox as outboxes, postgres, relay as relays  # noqa: E402
 
 DEFAULT_LIMIT = 120
+SANITIZERS = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ")
 
 
 def pytest_configure(config):
@@ -123,6 +125,7 @@ def make_relay(request, tmp_path):
     yield make
     for each in made:
         each.remove()
+        assert SANITIZERS.search(each.log()) is None, each.log()[-20000:]
         if getattr(request.node, "failed", False):
             print(f"---- log of {each.name}\n" + each.log()[-20000:])
 

@@ -128,9 +128,9 @@ def quoted(value):
 
 
 class Cluster:
-    def __init__(self, settings=FOR_TESTS):
+    def __init__(self, settings=FOR_TESTS, folder=None):
         self.user = server_user()
-        self.folder = Folder("pg", self.user)
+        self.folder = folder or Folder("pg", self.user)
         self.data = self.folder / "data"
         self.log_path = self.folder / "log"
         self.port = free_port()

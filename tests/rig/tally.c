@@ -5,9 +5,10 @@
  * FILE is an array of struct tally in shared memory: whoever reads it (tally.py) sees the counts of that moment, and the
  * program is neither asked nor stopped for it. A call counts for the object that it returns to, so malloc by strdup is libc's.
  * What the C library asks of the kernel by itself is not seen, futexes above all. */
+#include "callers.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,10 +20,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-enum caller { PROGRAM, LIBPQ, LIBRDKAFKA, LIBEV, LIBC, OTHER, CALLERS };
-
-static const char *const callers[CALLERS] = {"program", "libpq", "librdkafka", "libev", "libc", "other"};
 
 enum call {
 	MALLOC,
@@ -53,59 +50,16 @@ struct tally {
 	_Atomic uint64_t count;
 };
 
-/* Where the callers' code lies; whatever is elsewhere is OTHER. */
-static struct {
-	uintptr_t begin, end;
-} code[OTHER];
-
 /* NULL until the program is loaded. */
 static struct tally (*tallies)[CALLS];
 
-/* ---- who ---- */
-
-static enum caller caller_of_file(const char *path)
-{
-	const char *slash = strrchr(path, '/'), *file = slash == NULL ? path : slash + 1;
-	int caller;
-
-	if (path[0] == '\0') /* so the loader calls the program itself */
-		return PROGRAM;
-	for (caller = PROGRAM + 1; caller < OTHER; caller++) {
-		size_t len = strlen(callers[caller]);
-
-		if (strncmp(file, callers[caller], len) == 0 && strncmp(file + len, ".so", 3) == 0)
-			break;
-	}
-	return (enum caller)caller;
-}
-
-static int on_object(struct dl_phdr_info *object, size_t size, void *context)
-{
-	enum caller caller = caller_of_file(object->dlpi_name);
-	int i;
-
-	(void)size;
-	(void)context;
-	for (i = 0; caller != OTHER && i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-
-		if (part->p_type == PT_LOAD && (part->p_flags & PF_X) != 0) {
-			code[caller].begin = object->dlpi_addr + part->p_vaddr;
-			code[caller].end = code[caller].begin + part->p_memsz;
-		}
-	}
-	return 0;
-}
-
 static void count(enum call call, const void *return_address)
 {
-	uintptr_t address = (uintptr_t)return_address;
-	int caller = PROGRAM;
+	enum caller caller;
 
 	if (tallies == NULL)
 		return;
-	while (caller < OTHER && (address < code[caller].begin || address >= code[caller].end))
-		caller++;
+	caller = callers_of(return_address, NULL);
 	atomic_fetch_add_explicit(&tallies[caller][call].count, 1, memory_order_relaxed);
 }
 
@@ -131,11 +85,11 @@ __attribute__((constructor)) static void start(void)
 	struct tally(*made)[CALLS] = map_file(CALLERS * sizeof(*tallies));
 	int caller, call;
 
-	dl_iterate_phdr(on_object, NULL);
+	callers_find();
 	for (caller = 0; caller < CALLERS; caller++)
 		for (call = 0; call < CALLS; call++) {
 			snprintf(made[caller][call].caller, sizeof(made[caller][call].caller), "%s",
-				 callers[caller]);
+				 callers_names[caller]);
 			snprintf(made[caller][call].call, sizeof(made[caller][call].call), "%s", calls[call]);
 		}
 	tallies = made;
