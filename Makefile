@@ -156,7 +156,7 @@ crash-program:
 # ---- the benchmark's bare programs: the relay's statements and settings, and nothing around them
 BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/bench/,ceiling produce floor load)
 BENCH_PARTS := $(filter-out $(addsuffix .o,$(BENCH_PROGRAMS)),$(call objects,tests/bench)) \
-	$(addprefix $(BUILD)/src/io/,db.o dbsend.o pgconn.o pgdsn.o pghosts.o resolve.o kafkaproducer.o kafkaconf.o kafkatopics.o)
+	$(addprefix $(BUILD)/src/io/,db.o dbsend.o pgconn.o pgdsn.o pghosts.o pgmemory.o resolve.o kafkaproducer.o kafkaconf.o kafkatopics.o)
 
 $(BENCH_PROGRAMS): %: %.o $(BENCH_PARTS) $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lpthread
@@ -171,7 +171,7 @@ bench: all bench-programs
 	@cd tests && BUILD=$(abspath $(BUILD)) BENCH='$(BENCH)' CASES='$(CASES)' $(PYTHON) -B -m bench
 
 # ---- integration tests in C: io/db, io/listener and cli/pgblocking on the PostgreSQL that OUTBOXD_TEST_DSN names (a superuser)
-IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o dbsend.o listener.o pgconn.o pgdsn.o pghosts.o resolve.o) cli/pgblocking.o)
+IO_PG := $(addprefix $(BUILD)/src/,$(addprefix io/,db.o dbpool.o dbsend.o listener.o pgconn.o pgdsn.o pghosts.o pgmemory.o resolve.o) cli/pgblocking.o)
 INTEGRATION_TESTS := $(patsubst tests/integration/%.c,$(BUILD)/tests/integration/%,$(wildcard tests/integration/test_*.c))
 
 $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/test_%.o $(BUILD)/tests/integration/pgrig.o \

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "config/secret.h"
+#include "io/pgmemory.h"
 
 #include <libpq-fe.h>
 #include <stdlib.h>
@@ -68,15 +69,13 @@ static bool set_password(struct pgdsn *dsn, const char *file, struct err *err)
 	return true;
 }
 
-/* Out of memory is told by a sentence like all else, or by none; sentences about the string begin otherwise. */
 PQconninfoOption *pgdsn_parse(const char *text)
 {
-	static const char no_memory[] = "out of memory";
 	char *message = NULL;
 	PQconninfoOption *options = PQconninfoParse(text, &message);
 
-	if (options == NULL && (message == NULL || strncmp(message, no_memory, strlen(no_memory)) == 0))
-		mem_exhausted();
+	if (options == NULL)
+		pgmemory_check(message);
 	PQfreemem(message);
 	return options;
 }

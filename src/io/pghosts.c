@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "io/pgmemory.h"
 
 #include <libpq-fe.h>
 #include <netdb.h>
@@ -28,7 +29,11 @@ static PQconninfoOption *ask_libpq(const char *const *keywords, const char *cons
 	all_keywords[n] = "sslmode";
 	all_values[n] = "none: only read the options";
 	pg = PQconnectStartParams(all_keywords, all_values, 0);
+	/* Else it would connect to wherever nobody has configured. */
+	pgmemory_check(PQerrorMessage(pg));
 	options = PQconninfo(pg);
+	if (options == NULL)
+		mem_exhausted();
 	PQfinish(pg);
 	mem_free(all_keywords);
 	mem_free(all_values);
