@@ -9,6 +9,8 @@ from rig.scale import scaled
 from rig.starve import Starve, judge
 from rig.wait import wait_until
 
+pytestmark = pytest.mark.unsanitized
+
 ENDS = (0, 1, 75)  # 75: it cannot start
 
 

@@ -8,6 +8,8 @@ from rig import postgres
 from rig.tally import Tally, allocations, system_calls
 from rig.wait import wait_until
 
+pytestmark = pytest.mark.unsanitized
+
 ROWS = 20_000
 WARM_UP = 5_000  # more than are ever in memory: what grows with them has grown
 HISTORY = 100_000

@@ -13,6 +13,7 @@ def resident(relay):
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
+@pytest.mark.unsanitized
 @pytest.mark.limit(scaled(120, 1800))
 def test_F055_memory_while_the_broker_is_away(mock_outbox, mock):
     """20,000 rows of 10 kB in place of a million; the broker answers nothing for 3 s and is then away for 7 s, in place of
@@ -61,6 +62,7 @@ def test_F046_memory_while_messages_are_refused(mock_outbox):
     assert relay.stop() == 0
 
 
+@pytest.mark.unsanitized
 @pytest.mark.parametrize("kind", ["jsonb", "text", "bytea"])
 def test_F055_payloads_that_were_small_on_disk(mock_outbox, kind):
     """100 rows of 1 MB that PostgreSQL has compressed to a hundredth: what counts is what they take in memory."""

@@ -10,6 +10,8 @@ from rig.relay import run_command
 from rig.scale import scaled
 from rig.starve import Starve, judge, run_until_fed
 
+pytestmark = pytest.mark.unsanitized
+
 ROOT = pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build"))
 UNITS = sorted(path.stem for path in (ROOT / "tests/unit").glob("test_*.c"))

@@ -206,6 +206,7 @@ def test_a_flood_of_http_leaves_the_rows_alone(mock_outbox):
 
 # ---- memory
 
+@pytest.mark.unsanitized
 @pytest.mark.limit(scaled(120, 4000))
 def test_memory_while_rows_are_tried_again_and_again(mock, mock_outbox):
     """30,000 retries in place of a million: each a claim, a record, an error and a settle."""
@@ -229,6 +230,7 @@ def test_memory_while_rows_are_tried_again_and_again(mock, mock_outbox):
     assert relay.stop() == 0
 
 
+@pytest.mark.unsanitized
 @pytest.mark.limit(scaled(120, 4000))
 def test_memory_while_everything_is_away(mock, mock_outbox, crowded_relay):
     """Database and brokers refuse each attempt to connect, for 20 s in place of an hour."""

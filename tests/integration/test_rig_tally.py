@@ -2,6 +2,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from rig.tally import Tally, allocations, system_calls
 
 PROGRAM = """
@@ -23,6 +25,7 @@ def counts(tmp_path, program):
     return tally.read()
 
 
+@pytest.mark.unsanitized
 def test_each_call_is_counted_once(tmp_path):
     more, fewer = counts(tmp_path, PROGRAM), counts(tmp_path, PROGRAM.replace("1000", "200").replace("300", "50"))
     found = {call: sum(count for (_, name), count in (more - fewer).items() if name == call) for call in ("write", "read")}
