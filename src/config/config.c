@@ -26,6 +26,8 @@ static bool read_file(const char *file, struct buf *content, struct buf *problem
 	bool good;
 
 	if (stream == NULL) {
+		if (errno == ENOMEM)
+			mem_exhausted();
 		buf_print(problems, "%s: %s\n", file, strerror(errno));
 		return false;
 	}

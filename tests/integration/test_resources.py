@@ -127,9 +127,9 @@ def test_too_many_connections(mock_outbox, crowded_relay):
     """53300, at first for the second connection and for the listener, then for all."""
     database = mock_outbox.database
     relay = crowded_relay({"poll": "100ms"})
-    limit_connections(database, 1)
+    limit_connections(database, 2)  # one of them is ours
     relay.start(ready=False)
-    assert "too many connections" in relay.wait_event("postgres_connect_failed")["reason"]
+    assert "too many connections" in relay.wait_event("postgres_connect_failed", 20)["reason"]
     mock_outbox.insert(50, key=lambda n: f"k{n}")
     mock_outbox.wait_sent(50)  # by the one connection there is
     limit_connections(database, 0)
