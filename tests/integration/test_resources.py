@@ -28,6 +28,10 @@ def resident(relay):
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
+def wait_down(relay, reason):
+    wait_until(lambda: any(reason in line["reason"] for line in relay.events("postgres_down")), 15, relay.log)
+
+
 # ---- disk
 
 def disk_of_the_table(database, user):
@@ -134,7 +138,7 @@ def test_too_many_connections(mock_outbox, crowded_relay):
     mock_outbox.wait_sent(50)  # by the one connection there is
     limit_connections(database, 0)
     assert database.terminate() >= 1
-    assert "too many connections" in relay.wait_event("postgres_down")["reason"]
+    wait_down(relay, "too many connections")
     assert relay.get("/readyz")[0] == 503
     mock_outbox.insert(50, key=lambda n: f"k{n}")
     assert busy(relay, 3) < 0.1
@@ -158,7 +162,7 @@ def test_descriptors_run_out(mock, mock_outbox):
     mock_outbox.wait_sent(1)
     limit_descriptors(relay, 3)
     assert mock_outbox.database.terminate() >= 2
-    wait_until(lambda: any("Too many open files" in line["reason"] for line in relay.events("postgres_down")), 15, relay.log)
+    wait_down(relay, "Too many open files")
     mock.down()
     mock.up()
     waiting = [socket.create_connection(("127.0.0.1", relay.port)) for _ in range(5)]
