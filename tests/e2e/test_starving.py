@@ -31,19 +31,19 @@ def run_once(relay, starve, deadline):
 
 
 @pytest.mark.limit(scaled(120, 6000))
-@pytest.mark.parametrize("after", [0, 20_000], ids=["start", "work"])
+@pytest.mark.parametrize("after", [0, 10_000], ids=["start", "work"])
 def test_F029_no_memory_anywhere(outbox, tmp_path, after):
     """start: from the first allocation on; work: once the relay has rows in hand."""
     starve = Starve(tmp_path / "sites", (1, scaled(40, 1)) if after == 0 else (1, scaled(5, 1)), after)
     patient = {"max_attempts": 2_000_000_000}
     relay = outbox.relay({"lease": "10s", "poll": "100ms", "retry": patient}, env=starve.env)
     runs, end = 0, time.monotonic() + scaled(15, 5400)
-    with Writer(outbox, keys=20, rate=200) as writer:
+    with Writer(outbox, keys=20, rate=500) as writer:
         while time.monotonic() < end and run_once(relay, starve, 10):
             runs += 1
         relay.remove()
         rows = writer.stop()
-    assert runs >= 5
+    assert runs >= 3
     well = outbox.relay({"lease": "10s", "poll": "100ms", "retry": patient}, name="well").start()
     settle(outbox, 60)
     repeats = check_order(outbox, rows)

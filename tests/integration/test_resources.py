@@ -1,6 +1,7 @@
 """What a machine runs out of: disk, connections, descriptors, and memory when all fails for long. Nothing is lost, nothing
 spins, and the relay goes on by itself once there is room again."""
 import resource
+import signal
 import socket
 import time
 
@@ -177,9 +178,17 @@ def test_descriptors_run_out(mock, mock_outbox):
 
 
 def test_descriptors_are_few_at_the_start(mock_outbox):
-    """Enough for the program itself, none for connections."""
+    """It says that it cannot start for want of them, until there are enough for itself, if none for connections."""
     relay = mock_outbox.relay({"poll": "100ms"})
-    relay.start(ready=False, wrap=("prlimit", "--nofile=14:1024"))
+    for few in range(6, 40):
+        size = len(relay.log())
+        relay.start(ready=False, wrap=("prlimit", f"--nofile={few}:1024"))
+        wait_until(lambda: relay.events("started") or not relay.alive(), 10, relay.log)
+        if relay.alive():
+            break
+        assert relay.process.exit_code in (75, -signal.SIGABRT)
+        assert "Too many open files" in relay.log()[size:]
+    assert few > 6
     relay.wait_event("postgres_down", 20)
     assert busy(relay, 3) < 0.1
     limit_descriptors(relay, 1024)

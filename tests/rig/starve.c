@@ -86,7 +86,7 @@ static __attribute__((noinline)) bool look(void)
 	int n_frames = backtrace(frames, FRAMES);
 	uint64_t site = site_of(frames, n_frames);
 
-	if (site == 0 || site / 2 % shares != share || atomic_fetch_sub(&after, 1) > 0)
+	if (site == 0 || atomic_fetch_sub(&after, 1) > 0 || site / 2 % shares != share)
 		return false;
 	if (!mark(site) || atomic_exchange(&done, true))
 		return false;
