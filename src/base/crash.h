@@ -77,6 +77,12 @@
 	X(LOSS_NOTICED, "a source writes all outcomes first because a connection was lost")                   \
 	X(STATEMENT_FAILED, "the database has refused a statement, whoever sent it not knowing yet")          \
 	X(LISTENER_AT_REST, "the listener waits for notifications")                                           \
+	/* reload */                                                                                          \
+	X(RELOAD_BEGUN, "SIGHUP has come, and the file was not looked at")                                    \
+	X(RELOAD_READ, "the file is good, and nothing is changed by it yet")                                  \
+	X(SOURCE_RETIRED, "a changed source has a successor, and drains beside it")                           \
+	X(RELOAD_DONE, "exactly the sources of the file run")                                                 \
+	X(SOURCE_BURIED, "a source that a reload has retired is gone")                                        \
 	/* drain */                                                                                           \
 	X(DRAIN_BEGUN, "a source was asked to drain")                                                         \
 	X(DRAIN_LATE, "the drain's deadline has passed")                                                      \

@@ -1,5 +1,6 @@
 #include "relay/fleet.h"
 
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/diff.h"
@@ -120,6 +121,7 @@ static void retire(struct fleet *fleet, struct member *member, int64_t now_us)
 	metrics_drop_gauges(fleet->metrics, source_config(member->source)->name);
 	source_drain(member->source);
 	add_member(&fleet->retired, member);
+	CRASH_POINT(SOURCE_RETIRED);
 }
 
 static void free_member(struct member *member)
@@ -137,6 +139,7 @@ static void bury(struct fleet *fleet, struct member *member)
 	shared_leave_broker(&fleet->shared, member->broker);
 	shared_leave_database(&fleet->shared, member->database);
 	free_member(member);
+	CRASH_POINT(SOURCE_BURIED);
 }
 
 static void bury_stopped(struct fleet *fleet)

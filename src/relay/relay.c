@@ -216,11 +216,14 @@ static void reload(struct relay *relay)
 		LOG(LOG_WARN, "reload_rejected", log_str("reason", "draining: this process is about to end"));
 		return;
 	}
+	CRASH_POINT(RELOAD_BEGUN);
 	sdnotify_send_reloading(&relay->supervisor);
 	config = reload_read(relay->config);
 	set_reload_metrics(relay, config != NULL);
 	if (config != NULL) {
+		CRASH_POINT(RELOAD_READ);
 		fleet_apply(relay->fleet, config, process_boottime_us());
+		CRASH_POINT(RELOAD_DONE);
 		reload_tell(relay->config, config);
 		config_free(relay->config);
 		relay->config = config;
