@@ -29,6 +29,8 @@ help:
 	@echo "make sanitize-all  with the integration and end to end tests as well: 40 minutes"
 	@echo "make valgrind    unit tests and simulation under valgrind: 10 minutes"
 	@echo "make tsan        what touches librdkafka's threads, with the thread sanitizer"
+	@echo "make coverage    which branches of src/core and src/relay the tests reach: less than 95 % is a failure"
+	@echo "make mutants     breaks the relay on purpose: the simulation must notice; make mutants-core: the same of src/core and the unit tests"
 	@echo "make lint        the house rules, cppcheck, clang-format; make format: formats"
 	@echo "make docs        writes the reference of keys and the states into the documentation"
 	@echo "make clean, make print-binary"
@@ -104,7 +106,7 @@ $(SIMULATION): $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
 
 .PHONY: check-simulation
 check-simulation: $(SIMULATION)
-	@$(SIMULATION) --seeds $(or $(SEEDS),2000)
+	@$(SIMULATION) --from $(or $(FROM),1) --seeds $(or $(SEEDS),2000)
 
 # Histories of the fake database, recorded by the simulation, on a real PostgreSQL: the only part that needs libpq.
 REPLAY_SQL := $(BUILD)/tests/simulation/replay-sql
@@ -121,6 +123,20 @@ mutants: export MUTANT_LIBS = $(PURE_LIBS)
 mutants: export MUTANT_OBJECTS = $(SIMULATION_FAKES) $(SIMULATION_PURE) $(RELAY_PURE)
 mutants: $(SIMULATION)
 	@$(PYTHON) -B tests/simulation/mutants.py $(MUTANTS)
+
+# The same for src/core and the unit tests, with the sanitizers, which notice what is not freed. MUTANTS: how many of them (200; 0: all), and the seed that draws them (1).
+.PHONY: mutants-core
+mutants-core:
+	+@$(MAKE) $(SANITIZED) mutants-core-run
+
+.PHONY: mutants-core-run
+mutants-core-run: export MUTANT_BUILD = $(BUILD)
+mutants-core-run: export MUTANT_COMPILE = $(CC) $(CFLAGS)
+mutants-core-run: export MUTANT_LINK = $(CC) $(LDFLAGS)
+mutants-core-run: export MUTANT_LIBS = $(PURE_LIBS)
+mutants-core-run: export MUTANT_OBJECTS = $(PURE)
+mutants-core-run: $(UNIT_TESTS)
+	@$(PYTHON) -B tests/unit/mutants.py $(MUTANTS)
 
 .PHONY: simulate
 simulate: $(SIMULATION)
@@ -282,6 +298,26 @@ check-planted-race: $(PLANTED_RACE)
 	@if $(PLANTED_RACE) 2>$(PLANTED_RACE).log || ! grep -q 'data race.* in on_log' $(PLANTED_RACE).log; \
 	then cat $(PLANTED_RACE).log; echo 'planted-race: 0 passed, 1 failed'; false; \
 	else echo 'planted-race: 1 passed, 0 failed'; fi
+
+# ---- which branches of src/core and src/relay are reached
+# By the unit tests and the simulation, and what of relay.c and pages.c needs the program itself: by tests that end it in
+# order, for what is killed writes no counts. An assertion's failure is no branch to be reached; nor is what the macros of
+# uthash expand to. Histories with a trace are for the log lines' sake.
+COVERED_TESTS := integration/test_pages.py integration/test_status.py e2e/test_stop.py e2e/test_tables.py
+
+.PHONY: coverage
+coverage:
+	+@$(MAKE) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g -DNDEBUG -Wno-unused' SANITIZE=--coverage coverage-report
+
+.PHONY: coverage-report
+coverage-report: all $(UNIT_TESTS) $(SIMULATION) $(MOCKBROKER) $(HTTPSERVER) kafka-jars
+	@find $(BUILD) -name '*.gcda' -delete
+	@tests/run-unit $(UNIT_TESTS) | tail -n 1
+	@$(SIMULATION) --seeds $(or $(SEEDS),5000) | tail -n 1
+	@$(SIMULATION) --seeds 30 --trace >/dev/null
+	@$(PYTEST) $(COVERED_TESTS)
+	@gcovr --root . --object-directory $(BUILD) $(BUILD) --filter src/core/ --filter src/relay/ --branches --print-summary \
+		--exclude-branches-by-pattern '.*HASH_[A-Z_]+ ?\(.*' --fail-under-branch 95
 
 # What is refused again and again, by PostgreSQL and by Kafka, in the program itself, and reloads: for the leak checker above.
 .PHONY: check-leaks

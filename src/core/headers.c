@@ -17,10 +17,8 @@ struct cursor {
 
 void headers_free(struct headers *headers)
 {
-	json_decref(headers->json);
 	mem_free(headers->list);
 	mem_free(headers->text);
-	*headers = (struct headers){0};
 }
 
 static bool has_byte(const struct cursor *cursor, const char *set)

@@ -84,7 +84,6 @@ struct slice pgarray_end(struct pgarray *array)
 void pgarray_free(struct pgarray *array)
 {
 	buf_free(&array->buf);
-	array->count = 0;
 }
 
 int32_t pg_get_int4(struct slice cell)

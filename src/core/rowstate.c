@@ -53,15 +53,7 @@ const char *row_event_name(enum row_event event)
 
 static bool applies(const struct transition *transition, int32_t attempts, int32_t max)
 {
-	switch (transition->left) {
-	case SOME_LEFT:
-		return attempts < max;
-	case NONE_LEFT:
-		return attempts >= max;
-	case ANY_ATTEMPTS:
-		break;
-	}
-	return true;
+	return transition->left == ANY_ATTEMPTS || (transition->left == SOME_LEFT) == (attempts < max);
 }
 
 bool row_next(enum row_state state, enum row_event event, int32_t attempts, int32_t max, enum row_state *next)

@@ -22,12 +22,12 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 /* Small claims cost as much as large ones, so one waits for room; but a quarter is enough where a batch is more than
- * that, and with empty memory there is nothing to wait for. */
+ * that. */
 static bool enough_room(const struct sched_facts *facts)
 {
 	if (facts->room == 0)
 		return false;
-	return facts->room >= facts->batch || facts->room >= facts->max_in_flight / 4 || facts->held == 0;
+	return facts->room >= facts->batch || facts->room >= facts->max_in_flight / 4;
 }
 
 static bool any_claim_running(const struct sched_facts *facts)

@@ -170,7 +170,7 @@ static void enter_row(struct source *source, struct row *row)
 	}
 	if (delivered_before(row))
 		outcome_set(row, OUTCOME_SENT, 0, NULL);
-	else if ((row->key != NULL && row->key->broken) || source->state != SOURCE_RUNNING)
+	else if ((row->key != NULL && row->key->broken) || (source->state != SOURCE_RUNNING && !row->awaits_elder))
 		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
 }
 

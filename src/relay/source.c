@@ -136,8 +136,6 @@ void source_free(struct source *source)
 {
 	int i;
 
-	if (source == NULL)
-		return;
 	free_rows(source);
 	keys_free(&source->keys);
 	topics_free(source);

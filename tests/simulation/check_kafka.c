@@ -344,6 +344,9 @@ void check_stopped(struct start *start)
 {
 	if (source_held(start->source) > 0)
 		sim_fail(start->sim, "drain", "%d.%d has stopped and holds rows", start->instance, start->number);
+	source_drain(start->source);
+	if (source_step(start->source, 0) != INT64_MAX || source_get_state(start->source) != SOURCE_STOPPED)
+		sim_fail(start->sim, "drain", "%d.%d has stopped, and goes on", start->instance, start->number);
 	for (size_t i = 0; i < start->sim->checker->table->n_rows; i++)
 		check_left(start, start->sim->checker->table->rows[i]);
 }

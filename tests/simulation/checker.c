@@ -224,9 +224,10 @@ static void check_backoff(struct start *start, const struct effect *effect)
 			 (long long)effect->row->id, delay, (int)effect->before->attempts, base);
 }
 
-static void check_pending(struct start *start, const struct effect *effect, const struct publication *last)
+static void check_pending(struct start *start, const struct effect *effect, const struct claim_record *claim,
+			  const struct publication *last)
 {
-	/* Its older self may be with Kafka, under another claim. */
+	/* Its older self may be with Kafka: only with a key must it go, when a row in front of it does. */
 	const struct publication *newest = record_last_by(effect->row, start);
 	bool answered = last != NULL && last->answered_us != 0;
 	bool passing = answered && last->answer.verdict != VERDICT_OK && last->answer.fault == FAULT_NONE;
@@ -235,11 +236,11 @@ static void check_pending(struct start *start, const struct effect *effect, cons
 	if (answered && last->answer.verdict == VERDICT_OK)
 		sim_fail(start->sim, "delivered-released", "row %lld was delivered, and given back", id);
 	effect->row->record->given_back |= effect->outcome->back != 0 && effect->before->attempts > 2;
-	if (newest != NULL && newest->answered_us == 0)
+	if (newest != NULL && newest->answered_us == 0 && (newest->claim == claim || effect->row->key == NULL))
 		sim_fail(start->sim, "no-verdict", "row %lld was given back before Kafka's answer", id);
 	if (effect->outcome->back == 0 && !passing)
 		sim_fail(start->sim, "attempt-charged", "row %lld paid for what is not its fault", id);
-	if (effect->outcome->back == 0)
+	else if (effect->outcome->back == 0)
 		check_backoff(start, effect);
 	if (effect->outcome->back != 0 && passing && !fell_with_another(last))
 		sim_fail(start->sim, "attempt-free", "row %lld was given its attempt back", id);
@@ -266,7 +267,7 @@ static void note_settled(struct start *start, const struct effect *effect)
 	else if (effect->outcome->state == ROW_FAILED)
 		check_failed(start, effect, claim, last);
 	else
-		check_pending(start, effect, last);
+		check_pending(start, effect, claim, last);
 }
 
 /* Kafka refused it at some time: it lost an attempt by itself. */
@@ -418,6 +419,12 @@ static void check_idle(struct start *start, const struct statement *statement)
 			 start->number);
 }
 
+static void takeovers_told(struct start *start, uint64_t n)
+{
+	start->sim->checker->takeovers_told += n;
+	start->unseen_takeovers += n;
+}
+
 static void claim_told(struct start *start, const struct statement *statement, enum verdict verdict)
 {
 	bool any = false;
@@ -437,8 +444,7 @@ static void claim_told(struct start *start, const struct statement *statement, e
 		if (verdict != VERDICT_OK)
 			continue;
 		any = claim->answered = true;
-		start->sim->checker->takeovers_told += claim->taken;
-		start->unseen_takeovers += claim->taken;
+		takeovers_told(start, claim->taken);
 	}
 	if (statement->kind == SQL_SUSPECT && verdict == VERDICT_OK)
 		start->suspect = any;
@@ -483,12 +489,6 @@ static void settle_told(struct start *start, const struct statement *statement, 
 	}
 }
 
-static void note_expired_told(struct start *start, const struct statement *statement)
-{
-	start->sim->checker->takeovers_told += statement->n_effects;
-	start->unseen_takeovers += statement->n_effects;
-}
-
 void check_db_answer(struct start *start, const struct statement *statement, enum verdict verdict)
 {
 	if (is_claim(statement))
@@ -496,5 +496,5 @@ void check_db_answer(struct start *start, const struct statement *statement, enu
 	else if (statement->kind == SQL_SETTLE || statement->kind == SQL_SETTLE_SENT)
 		settle_told(start, statement, verdict);
 	else if (statement->kind == SQL_EXPIRE && verdict == VERDICT_OK)
-		note_expired_told(start, statement);
+		takeovers_told(start, statement->n_effects);
 }

@@ -73,6 +73,18 @@ START_TEST(test_jitter_above_one_is_never_negative)
 }
 END_TEST
 
+/* splitmix64 as published: https://prng.di.unimi.it/splitmix64.c */
+START_TEST(test_the_numbers_are_those_of_splitmix64)
+{
+	struct backoff_random random;
+
+	backoff_seed(&random, 0);
+	ck_assert_uint_eq(backoff_next(&random), UINT64_C(0xe220a8397b1dcdaf));
+	ck_assert_uint_eq(backoff_next(&random), UINT64_C(0x6e789e6aa1b965f4));
+	ck_assert_uint_eq(backoff_next(&random), UINT64_C(0x06c45d188009454f));
+}
+END_TEST
+
 START_TEST(test_a_seed_replays_its_numbers)
 {
 	struct backoff_random first, second;
@@ -100,6 +112,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_F025_exponential_growth_does_not_overflow);
 	tcase_add_test(tcase, test_F030_jitter_spreads_a_herd);
 	tcase_add_test(tcase, test_jitter_above_one_is_never_negative);
+	tcase_add_test(tcase, test_the_numbers_are_those_of_splitmix64);
 	tcase_add_test(tcase, test_a_seed_replays_its_numbers);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -195,11 +195,14 @@ END_TEST
 
 START_TEST(test_partition)
 {
-	static const char *const bad[] = {
-		"", "-1", "+1", " 1", "1 ", "1.0", "x", "2147483648", "18446744073709551617"};
+	static const char *const bad[] = {"",	 "-1", "+1",	     " 1",	    "1 ",
+					  "1.0", "x",  "2147483648", "21474836470", "18446744073709551617"};
 	size_t i;
 
 	MAKE_ROUTE("orders", NULL);
+	cells[SQL_C_PARTITION] = slice_of("1290");
+	compose();
+	ck_assert_int_eq(message.partition, 1290);
 	cells[SQL_C_PARTITION] = slice_of("0");
 	compose();
 	ck_assert_int_eq(message.partition, 0);
@@ -430,6 +433,16 @@ START_TEST(test_templates_with_mistakes)
 }
 END_TEST
 
+/* What is wrong with a topic is shown, but nothing that a terminal would obey. */
+START_TEST(test_a_bad_topic_is_shown)
+{
+	MAKE_ROUTE("{name}", NULL);
+	*column("name") = slice_of("a b~\x1b\x7f\xc3\xbc");
+	expect_refused("invalid topic name \"a b~????\"");
+	route_free(route);
+}
+END_TEST
+
 START_TEST(test_F044_message_bytes)
 {
 	size_t bare, with_headers;
@@ -444,7 +457,19 @@ START_TEST(test_F044_message_bytes)
 	with_headers = route_message_bytes(&message);
 	ck_assert_uint_ge(with_headers, bare + 9);
 	ck_assert_uint_le(with_headers, bare + 9 + 20);
+	cells[SQL_C_HEADERS] = slice_of("{\"longer name\": \"value\"}");
+	compose();
+	ck_assert_uint_eq(route_message_bytes(&message), with_headers + 7);
+	cells[SQL_C_HEADERS] = slice_of("{\"longer name\": \"longer value\"}");
+	compose();
+	ck_assert_uint_eq(route_message_bytes(&message), with_headers + 14);
+	cells[SQL_C_HEADERS] = SLICE_NULL;
+	cells[SQL_C_KEY] = slice_of("key-12");
+	cells[SQL_C_PAYLOAD] = slice_of("{\"a\": 123}");
+	compose();
+	ck_assert_uint_eq(route_message_bytes(&message), bare + 3);
 	route_free(route);
+	route_free(NULL);
 }
 END_TEST
 
@@ -561,7 +586,7 @@ Suite *suite(void)
 	ADD_CASE(suite, "record", test_topic_from_template, test_F001_null_and_empty_payloads_differ,
 		 test_F002_payload_is_borrowed_not_copied, test_topic_column_wins_and_falls_back, test_topic_names,
 		 test_F079_refused_topics_are_shown_harmless, test_partition, test_timestamp, test_header_templates,
-		 test_templates_with_mistakes, test_F044_message_bytes);
+		 test_templates_with_mistakes, test_a_bad_topic_is_shown, test_F044_message_bytes);
 	ADD_CASE(suite, "json", test_json_headers, test_json_headers_win_over_templates,
 		 test_json_header_with_nul_inside, test_json_that_is_no_object_is_the_rows_fault,
 		 test_json_nesting_is_bounded, test_many_and_large_headers);

@@ -106,10 +106,14 @@ START_TEST(test_begin_forgets_the_rows_before)
 	settle_add(settle, &first);
 	settle_begin(settle);
 	settle_add(settle, &second);
+	values[SQL_P_OWNER] = values[SQL_P_MAX_ATTEMPTS] = slice_of("whoever claims");
 	settle_values(settle, values);
+	ck_assert(slice_equal(values[SQL_P_OWNER], slice_of("whoever claims")));
+	ck_assert(slice_equal(values[SQL_P_MAX_ATTEMPTS], slice_of("whoever claims")));
 	ck_assert_int_eq(length(values[SQL_P_IDS]), 1);
 	ck_assert(slice_equal(element(values[SQL_P_IDS], 0), slice_of("2")));
 	settle_free(settle);
+	settle_free(NULL);
 }
 END_TEST
 
@@ -125,6 +129,9 @@ static const struct {
 	{"surrogate \xed\xa0\x80", "surrogate ???", 100},
 	{"gr\xc3\xbc\xc3\x9f", "gr", 3}, /* never inside a character */
 	{"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc", 4},
+	{"ab\xff", "ab?", 3},
+	{"ab\xff", "ab", 2},
+	{"abc", "abc", 3},
 	{"", "", 100},
 };
 

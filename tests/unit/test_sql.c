@@ -359,6 +359,67 @@ START_TEST(test_schema)
 }
 END_TEST
 
+/* Names of indexes, trigger and function are cut so that they stay legal, and not inside a character. */
+START_TEST(test_long_names)
+{
+	struct config_source config = source();
+	char *text;
+
+	config.table = "s.\""
+		       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xbc\xc3\xbc"
+		       "\"";
+	text = printed(&config, false);
+	ck_assert_ptr_nonnull(
+		strstr(text, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xbc\xc3\xbc_due\""));
+	ck_assert_ptr_nonnull(
+		strstr(text, "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xbc_notify\""));
+	ck_assert_ptr_nonnull(strstr(text, "FUNCTION \"s\".\"aaaa"));
+	free(text);
+	config.table = "\""
+		       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xbc"
+		       "\"";
+	text = printed(&config, false);
+	ck_assert_ptr_nonnull(strstr(text, "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa_notify\""));
+	free(text);
+}
+END_TEST
+
+START_TEST(test_the_trigger_is_dropped)
+{
+	struct config_source config = source();
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	config.table = "s.event_outbox";
+	sql_print_drop_trigger(&config, out);
+	fclose(out);
+	ck_assert_str_eq(text, "DROP TRIGGER IF EXISTS \"event_outbox_notify\" ON \"s\".\"event_outbox\";\n"
+			       "DROP FUNCTION IF EXISTS \"s\".\"event_outbox_notify\"();\n");
+	free(text);
+}
+END_TEST
+
+/* What is sent again and again has a name to be prepared under. */
+START_TEST(test_names_of_statements)
+{
+	struct config_source config = source();
+	struct sql *sql = build(&config);
+	int kind, other;
+
+	for (kind = 0; kind < SQL_KINDS; kind++) {
+		bool named =
+			kind == SQL_CLAIM || kind == SQL_CLAIM_FAR || kind == SQL_SETTLE_SENT || kind == SQL_SETTLE;
+
+		ck_assert_int_eq(sql_statement(sql, kind)->name[0] != '\0', named);
+		for (other = 0; named && other < kind; other++)
+			ck_assert_str_ne(sql_statement(sql, kind)->name, sql_statement(sql, other)->name);
+	}
+	sql_free(sql);
+	sql_free(NULL);
+}
+END_TEST
+
 /* History must not be sent, and new rows must. */
 START_TEST(test_adopt)
 {
@@ -379,6 +440,12 @@ START_TEST(test_adopt)
 		text,
 		"(coalesce(\"available_at\", '-infinity'), \"id\") WHERE \"status\" IN ('PENDING', 'SENDING')"));
 	ck_assert_ptr_null(strstr(text, "settled_at"));
+	ck_assert_ptr_null(strstr(text, "lease_owner"));
+	free(text);
+	/* What the file itself maps is added all the same. */
+	config.column_required[COLUMN_LEASE_OWNER] = true;
+	text = printed(&config, true);
+	ck_assert_ptr_nonnull(strstr(text, "ADD COLUMN IF NOT EXISTS \"lease_owner\""));
 	free(text);
 }
 END_TEST
@@ -397,6 +464,9 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_F006_table_names);
 	tcase_add_test(tcase, test_labels);
 	tcase_add_test(tcase, test_schema);
+	tcase_add_test(tcase, test_long_names);
+	tcase_add_test(tcase, test_the_trigger_is_dropped);
+	tcase_add_test(tcase, test_names_of_statements);
 	tcase_add_test(tcase, test_adopt);
 	suite_add_tcase(suite, tcase);
 	return suite;

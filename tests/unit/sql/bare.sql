@@ -1,0 +1,390 @@
+---- statement 0 (parameters 3 0 1 2 4 5 6 7 8)
+WITH scanned AS MATERIALIZED (
+  SELECT c.ctid AS r, c."id" AS id, c."id" AS ord, coalesce(c."available_at", '-infinity') AS due, CASE WHEN c."status" = 'it''s' THEN 0 WHEN c."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken,
+         c."aggregate_id" AS key,
+         coalesce(pg_column_size(c."payload"), 0) AS bytes
+    FROM "Billing"."Out Box" c
+   WHERE c."status" IN ('it''s', 'SENDING') AND coalesce(c."available_at", '-infinity') <= now()
+     AND (c."status" = 'it''s' OR (c."status" = 'SENDING' AND coalesce(c."available_at", '-infinity') <= now() AND coalesce(c."attempts", 0) < least(2, least(coalesce(c."max_retry", $2::int), 2147483647)::int)))
+   ORDER BY coalesce(c."available_at", '-infinity'), c."id" LIMIT $3::int FOR UPDATE SKIP LOCKED),
+candidate AS MATERIALIZED (
+  SELECT * FROM (
+    SELECT *, sum(bytes) OVER (ORDER BY due, ord ROWS UNBOUNDED PRECEDING) - bytes AS before FROM scanned) s
+   WHERE before = 0 OR before < $4::bigint),
+by_key AS MATERIALIZED (
+  SELECT g.*, greatest(0, least(n, $5::int - coalesce(
+           CASE WHEN cardinality($6::text[]) > 0 THEN
+             (SELECT u.held FROM unnest($6::text[], $7::int[]) u (key, held) WHERE u.key = g.key::text) END, 0))) AS room
+    FROM (SELECT key, array_agg(r) AS rs, count(*)::int AS n, min(due) AS due
+            FROM (SELECT * FROM candidate ORDER BY key, ord) s GROUP BY key) g),
+listed AS MATERIALIZED (
+  SELECT k.*, h.open FROM by_key k CROSS JOIN LATERAL (
+      SELECT ARRAY(SELECT p.ctid FROM "Billing"."Out Box" p
+                    WHERE p."aggregate_id" BETWEEN k.key AND k.key
+                      AND p."status" IN ('it''s', 'SENDING')
+                      AND (p."status" = 'SENDING' AND p."lease_owner" = $1::text AND coalesce(p."available_at", '-infinity') > now()) IS NOT TRUE
+                    ORDER BY p."aggregate_id", p."id" LIMIT k.room) AS open OFFSET 0) h),
+run AS MATERIALIZED (
+  SELECT key IS NOT NULL AS keyed, rs, n, due, open,
+         CASE WHEN key IS NULL OR rs = open THEN n
+              ELSE coalesce((SELECT min(i) - 1 FROM generate_subscripts(rs, 1) i
+                              WHERE rs[i] IS DISTINCT FROM open[i]), n) END AS free
+    FROM listed),
+claimed AS (
+  UPDATE "Billing"."Out Box" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "available_at" = now() + $8::interval, "lease_owner" = $1::text, "changed" = now()
+   WHERE o.ctid = ANY (ARRAY(SELECT unnest(rs[1:free]) FROM run))
+  RETURNING o."id" AS id, o."id" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, least(coalesce(o."max_retry", $2::int), 2147483647)::int AS max,
+            o."available_at"::timestamptz AS lease, NULL::timestamptz AS created, o."payload"::text AS payload,
+            NULL::text AS headers, o."event_type"::text AS topic, NULL::text AS partition,
+            NULL::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
+, waiting AS MATERIALIZED (
+  SELECT r.rs[r.free + 1 : r.n] AS rs, CASE WHEN b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(coalesce(b."available_at", '-infinity'), now() + $9::interval) END AS until
+    FROM run r JOIN "Billing"."Out Box" b ON b.ctid = r.open[r.free + 1]
+   WHERE r.free < r.n AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
+     FOR NO KEY UPDATE OF b SKIP LOCKED),
+parked AS (
+  UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1),
+late AS MATERIALIZED (
+  SELECT b.ctid AS r, nullif(r.due, '-infinity') AS due
+    FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "Billing"."Out Box" b ON b.ctid = u.r
+   WHERE r.free < r.n AND u.r <> ALL (r.rs)
+     AND (b."status" = 'it''s' OR (b."status" = 'SENDING' AND coalesce(b."available_at", '-infinity') <= now())) IS TRUE AND coalesce(b."available_at", '-infinity') > r.due AND coalesce(b."available_at", '-infinity') <= now()
+     FOR NO KEY UPDATE OF b SKIP LOCKED),
+pulled AS (
+  UPDATE "Billing"."Out Box" o SET "available_at" = l.due, "changed" = now() FROM late l WHERE o.ctid = l.r RETURNING 1)
+SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,
+       CASE WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 2) THEN 2
+            WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
+       claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
+  FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
+               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT coalesce(sum(free), 0) FROM run) AS free,
+               first.due::timestamptz AS first_due, first.ord::text AS first_id,
+               last.due::timestamptz AS last_due, last.ord::text AS last_id
+          FROM (VALUES (1)) one LEFT JOIN
+               (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN
+               (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
+  FULL JOIN claimed ON false ORDER BY claimed.ord NULLS FIRST;
+
+---- statement 1 (parameters 3 9 10 0 1 2 4 5 6 7 8)
+WITH scanned AS MATERIALIZED (
+  SELECT c.ctid AS r, c."id" AS id, c."id" AS ord, coalesce(c."available_at", '-infinity') AS due, CASE WHEN c."status" = 'it''s' THEN 0 WHEN c."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken,
+         c."aggregate_id" AS key,
+         coalesce(pg_column_size(c."payload"), 0) AS bytes
+    FROM "Billing"."Out Box" c
+   WHERE c."status" IN ('it''s', 'SENDING') AND coalesce(c."available_at", '-infinity') <= now()
+     AND (coalesce(c."available_at", '-infinity'), c."id") > ($2::timestamptz, $3::text::bigint)
+     AND (c."status" = 'it''s' OR (c."status" = 'SENDING' AND coalesce(c."available_at", '-infinity') <= now() AND coalesce(c."attempts", 0) < least(2, least(coalesce(c."max_retry", $4::int), 2147483647)::int)))
+   ORDER BY coalesce(c."available_at", '-infinity'), c."id" LIMIT $5::int FOR UPDATE SKIP LOCKED),
+candidate AS MATERIALIZED (
+  SELECT * FROM (
+    SELECT *, sum(bytes) OVER (ORDER BY due, ord ROWS UNBOUNDED PRECEDING) - bytes AS before FROM scanned) s
+   WHERE before = 0 OR before < $6::bigint),
+by_key AS MATERIALIZED (
+  SELECT g.*, greatest(0, least(n, $7::int - coalesce(
+           CASE WHEN cardinality($8::text[]) > 0 THEN
+             (SELECT u.held FROM unnest($8::text[], $9::int[]) u (key, held) WHERE u.key = g.key::text) END, 0))) AS room
+    FROM (SELECT key, array_agg(r) AS rs, count(*)::int AS n, min(due) AS due
+            FROM (SELECT * FROM candidate ORDER BY key, ord) s GROUP BY key) g),
+listed AS MATERIALIZED (
+  SELECT k.*, h.open FROM by_key k CROSS JOIN LATERAL (
+      SELECT ARRAY(SELECT p.ctid FROM "Billing"."Out Box" p
+                    WHERE p."aggregate_id" BETWEEN k.key AND k.key
+                      AND p."status" IN ('it''s', 'SENDING')
+                      AND (p."status" = 'SENDING' AND p."lease_owner" = $1::text AND coalesce(p."available_at", '-infinity') > now()) IS NOT TRUE
+                    ORDER BY p."aggregate_id", p."id" LIMIT k.room) AS open OFFSET 0) h),
+run AS MATERIALIZED (
+  SELECT key IS NOT NULL AS keyed, rs, n, due, open,
+         CASE WHEN key IS NULL OR rs = open THEN n
+              ELSE coalesce((SELECT min(i) - 1 FROM generate_subscripts(rs, 1) i
+                              WHERE rs[i] IS DISTINCT FROM open[i]), n) END AS free
+    FROM listed),
+claimed AS (
+  UPDATE "Billing"."Out Box" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "available_at" = now() + $10::interval, "lease_owner" = $1::text, "changed" = now()
+   WHERE o.ctid = ANY (ARRAY(SELECT unnest(rs[1:free]) FROM run))
+  RETURNING o."id" AS id, o."id" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, least(coalesce(o."max_retry", $4::int), 2147483647)::int AS max,
+            o."available_at"::timestamptz AS lease, NULL::timestamptz AS created, o."payload"::text AS payload,
+            NULL::text AS headers, o."event_type"::text AS topic, NULL::text AS partition,
+            NULL::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
+, waiting AS MATERIALIZED (
+  SELECT r.rs[r.free + 1 : r.n] AS rs, CASE WHEN b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(coalesce(b."available_at", '-infinity'), now() + $11::interval) END AS until
+    FROM run r JOIN "Billing"."Out Box" b ON b.ctid = r.open[r.free + 1]
+   WHERE r.free < r.n AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
+     FOR NO KEY UPDATE OF b SKIP LOCKED),
+parked AS (
+  UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1),
+late AS MATERIALIZED (
+  SELECT b.ctid AS r, nullif(r.due, '-infinity') AS due
+    FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "Billing"."Out Box" b ON b.ctid = u.r
+   WHERE r.free < r.n AND u.r <> ALL (r.rs)
+     AND (b."status" = 'it''s' OR (b."status" = 'SENDING' AND coalesce(b."available_at", '-infinity') <= now())) IS TRUE AND coalesce(b."available_at", '-infinity') > r.due AND coalesce(b."available_at", '-infinity') <= now()
+     FOR NO KEY UPDATE OF b SKIP LOCKED),
+pulled AS (
+  UPDATE "Billing"."Out Box" o SET "available_at" = l.due, "changed" = now() FROM late l WHERE o.ctid = l.r RETURNING 1)
+SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,
+       CASE WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 2) THEN 2
+            WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
+       claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
+  FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
+               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT coalesce(sum(free), 0) FROM run) AS free,
+               first.due::timestamptz AS first_due, first.ord::text AS first_id,
+               last.due::timestamptz AS last_due, last.ord::text AS last_id
+          FROM (VALUES (1)) one LEFT JOIN
+               (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN
+               (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
+  FULL JOIN claimed ON false ORDER BY claimed.ord NULLS FIRST;
+
+---- statement 2 (parameters 0 3 7 8)
+WITH candidate AS MATERIALIZED (
+  SELECT c.ctid AS r, c."id" AS ord, c."aggregate_id" AS key FROM "Billing"."Out Box" c
+   WHERE c."status" IN ('it''s', 'SENDING') AND coalesce(c."available_at", '-infinity') <= now() AND c."status" = 'SENDING' AND coalesce(c."available_at", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < least(coalesce(c."max_retry", $1::int), 2147483647)::int
+   ORDER BY coalesce(c."available_at", '-infinity'), c."id" LIMIT 100 FOR UPDATE SKIP LOCKED),
+by_key AS MATERIALIZED (SELECT key, array_agg(r ORDER BY ord) AS rs FROM candidate GROUP BY key),
+head AS MATERIALIZED (
+  SELECT k.rs, coalesce(h.r, k.rs[1]) AS r FROM by_key k LEFT JOIN LATERAL (
+      SELECT p.ctid AS r FROM "Billing"."Out Box" p WHERE p."aggregate_id" BETWEEN k.key AND k.key AND p."status" IN ('it''s', 'SENDING')
+       ORDER BY p."aggregate_id", p."id" LIMIT 1 OFFSET 0) h ON true),
+one AS MATERIALIZED (
+  SELECT o.ctid AS r, CASE WHEN o."status" = 'it''s' THEN 0 WHEN o."lease_owner" = $2::text THEN 1 ELSE 2 END AS taken FROM "Billing"."Out Box" o
+   WHERE o.ctid = ANY (ARRAY(SELECT r FROM head))
+     AND o."status" IN ('it''s', 'SENDING') AND coalesce(o."available_at", '-infinity') <= now() AND o."status" = 'SENDING' AND coalesce(o."available_at", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < least(coalesce(o."max_retry", $1::int), 2147483647)::int
+   LIMIT 1 FOR UPDATE SKIP LOCKED),
+claimed AS (
+  UPDATE "Billing"."Out Box" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "available_at" = now() + $3::interval, "lease_owner" = $2::text, "changed" = now()
+   WHERE o.ctid = ANY (ARRAY(SELECT r FROM one))
+  RETURNING o."id" AS id, o."id" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, least(coalesce(o."max_retry", $1::int), 2147483647)::int AS max,
+            o."available_at"::timestamptz AS lease, NULL::timestamptz AS created, o."payload"::text AS payload,
+            NULL::text AS headers, o."event_type"::text AS topic, NULL::text AS partition,
+            NULL::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
+, waiting AS MATERIALIZED (
+  SELECT h.rs, CASE WHEN b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(coalesce(b."available_at", '-infinity'), now() + $4::interval) END AS until FROM head h JOIN "Billing"."Out Box" b ON b.ctid = h.r
+   WHERE b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
+     FOR NO KEY UPDATE OF b SKIP LOCKED),
+parked AS (
+  UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1)
+SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,
+       CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,
+       claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
+  FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
+               NULL::timestamptz AS first_due, NULL::text AS first_id,
+               NULL::timestamptz AS last_due, NULL::text AS last_id) tail
+  FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;
+
+---- statement 3 (parameters 0)
+UPDATE "Billing"."Out Box" SET "status" = 'FAILED', "available_at" = '9999-12-31Z'::timestamptz, "lease_owner" = NULL, "changed" = now()
+     , "last_error" = format('lease expired, attempt %s of %s', "attempts", least(coalesce("max_retry", $1::int), 2147483647)::int)::text
+ WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "Billing"."Out Box" p
+                          WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') <= now() AND p."status" = 'SENDING' AND coalesce(p."available_at", '-infinity') <= now() AND coalesce(p."attempts", 0) >= least(coalesce(p."max_retry", $1::int), 2147483647)::int
+                          ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 500 FOR UPDATE SKIP LOCKED))
+RETURNING "id"::text;
+
+---- statement 4 (parameters 12 18 19 17 11)
+UPDATE "Billing"."Out Box" o
+   SET "status" = 'SENT', "lease_owner" = NULL, "changed" = now()
+     , "last_error" = NULL
+  FROM unnest($1::timestamptz[], $2::int[], $3::int[]
+     , $4::text[]
+     ) AS x (lease, first, last
+     , owner
+     )
+ WHERE o."id" = ANY (($5::text[])[x.first:x.last]::bigint[]) AND CASE WHEN o."status" = 'SENDING' THEN o."available_at" = x.lease AND o."lease_owner" = x.owner END
+RETURNING o."id"::text;
+
+---- statement 5 (parameters 11 12 13 14 15 16 17)
+UPDATE "Billing"."Out Box" o
+   SET "status" = x.status, "attempts" = greatest(coalesce(o."attempts", 0) - x.back, 0),
+       "available_at" = CASE WHEN x.status = 'FAILED' THEN '9999-12-31Z'::timestamptz
+            ELSE now() + x.delay END
+     , "last_error" = coalesce(x.error, o."last_error")::text
+       , "lease_owner" = NULL, "changed" = now()
+  FROM unnest($1::text[]::bigint[], $2::timestamptz[], $3::text[], $4::interval[], $5::int[]
+     , $6::text[]
+     , $7::text[]
+     ) AS x (id, lease, status, delay, back
+     , error
+     , owner
+     )
+ WHERE o."id" BETWEEN x.id AND x.id AND CASE WHEN o."status" = 'SENDING' THEN o."available_at" = x.lease AND o."lease_owner" = x.owner END
+RETURNING o."id"::text;
+
+---- statement 6 (parameters)
+WITH
+keys AS MATERIALIZED (
+  SELECT DISTINCT p."aggregate_id" AS key FROM "Billing"."Out Box" p
+   WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') = '9999-12-31Z'::timestamptz AND p."status" IN ('it''s', 'SENDING')),
+free AS MATERIALIZED (
+  SELECT k.key FROM keys k CROSS JOIN LATERAL (
+    SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due FROM "Billing"."Out Box" p
+     WHERE p."aggregate_id" BETWEEN k.key AND k.key AND p."status" IN ('it''s', 'SENDING')
+     ORDER BY p."aggregate_id", p."id" LIMIT 1 OFFSET 0) h
+   WHERE h.status <> 'FAILED' AND h.due <> 'infinity'),
+freed AS (
+  UPDATE "Billing"."Out Box" SET "available_at" = now(), "changed" = now()
+   WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "Billing"."Out Box" p
+                            WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') = '9999-12-31Z'::timestamptz
+                              AND p."status" IN ('it''s', 'SENDING')
+                              AND (p."aggregate_id" IS NULL OR p."aggregate_id" IN (SELECT key FROM free))
+                            ORDER BY p."id" LIMIT 10000 FOR UPDATE SKIP LOCKED)) RETURNING 1)
+SELECT count(*) FROM freed;
+
+---- statement 7 (parameters 0)
+WITH front AS MATERIALIZED (
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."available_at", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, least(coalesce(p."max_retry", $1::int), 2147483647)::int AS max,
+         NULL::bigint AS age, p."aggregate_id"::text AS key
+    FROM "Billing"."Out Box" p WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') < '9999-12-31Z'::timestamptz
+   ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
+back AS MATERIALIZED (
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."available_at", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, least(coalesce(p."max_retry", $1::int), 2147483647)::int AS max,
+         NULL::bigint AS age, p."aggregate_id"::text AS key
+    FROM "Billing"."Out Box" p WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') >= '9999-12-31Z'::timestamptz
+   ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
+unfinished AS (SELECT * FROM front UNION ALL SELECT * FROM back),
+n AS (
+  SELECT count(*) FILTER (WHERE status = 'it''s' AND due < '9999-12-31Z'::timestamptz) AS pending,
+         count(*) FILTER (WHERE status = 'it''s' AND due >= '9999-12-31Z'::timestamptz) AS parked,
+         count(*) FILTER (WHERE status = 'SENDING') AS in_flight,
+         count(*) FILTER (WHERE status IS NULL
+                          OR status NOT IN ('it''s', 'SENDING', 'SENT', 'FAILED')) AS unknown,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= 2 AND tries < max) AS suspects,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= max) AS exhausted,
+         max(CASE WHEN age < 0 THEN 0 ELSE age END) FILTER (WHERE status IN ('it''s', 'SENDING')) AS oldest
+    FROM unfinished)
+SELECT pending, parked, in_flight, NULL::bigint, NULL::bigint, 0::bigint,
+       suspects, exhausted, oldest,
+       CASE WHEN (SELECT count(*) FROM front) >= 100000 OR (SELECT count(*) FROM back) >= 100000
+            THEN 1 ELSE 0 END,
+       greatest(txid_snapshot_xmax(s) - txid_snapshot_xmin(s),
+                (SELECT max(age(a.backend_xmin)) FROM pg_stat_activity a
+                  WHERE a.datname = current_database() OR a.datname IS NULL),
+                (SELECT max(age(r.xmin)) FROM pg_replication_slots r))::bigint
+  FROM n, txid_current_snapshot() s;
+
+---- statement 8 (parameters 20 21)
+SELECT n.nspname::text, c.relname::text,
+       CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
+       a.attname::text, format_type(a.atttypid, a.atttypmod),
+       (base.oid = 'bytea'::regtype)::text, a.attnotnull::text,
+       (base.oid IN ('timestamptz'::regtype, 'timestamp'::regtype)
+         AND (CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END) IN (-1, 6))::text,
+       EXISTS (SELECT FROM pg_index i JOIN pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = i.indkey[0]
+                WHERE k.attname = $2::text AND i.indisvalid AND i.indrelid IN (
+                  SELECT c.oid UNION ALL
+                  SELECT d.refobjid FROM pg_rewrite r JOIN pg_depend d
+                    ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_class'::regclass
+                   WHERE r.ev_class = c.oid AND c.relkind = 'v'))::text,
+       has_table_privilege(c.oid, 'DELETE')::text,
+       (to_regprocedure('pg_catalog.pg_column_compression("any")') IS NOT NULL)::text
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  JOIN pg_type t ON t.oid = a.atttypid
+  JOIN pg_type base ON base.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+ WHERE c.oid = to_regclass($1::text) ORDER BY a.attnum;
+
+---- schema
+-- The table of source orders. Run this as the role that owns the application's tables.
+BEGIN;
+
+CREATE TABLE "Billing"."Out Box" (
+  "id" bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  "aggregate_id" text,
+  "event_type" text NOT NULL,
+  "payload" jsonb,
+  "status" text NOT NULL DEFAULT 'it''s'
+    CHECK ("status" IN ('it''s', 'SENDING', 'SENT', 'FAILED')),
+  "attempts" integer NOT NULL DEFAULT 0,
+  "max_retry" integer,
+  "available_at" timestamptz NOT NULL DEFAULT now(),
+  "lease_owner" text,
+  "last_error" text,
+  "changed" timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+
+COMMENT ON TABLE "Billing"."Out Box" IS 'Outbox: rows written here in a transaction are published to Kafka by outboxd.';
+COMMENT ON COLUMN "Billing"."Out Box"."aggregate_id" IS 'Kafka key; rows of one key are delivered in order.';
+COMMENT ON COLUMN "Billing"."Out Box"."payload" IS 'Kafka value; NULL is a tombstone.';
+COMMENT ON COLUMN "Billing"."Out Box"."status" IS 'Written by outboxd: see outboxd states.';
+COMMENT ON COLUMN "Billing"."Out Box"."attempts" IS 'Claims so far, the present one included.';
+COMMENT ON COLUMN "Billing"."Out Box"."max_retry" IS 'Attempts before the row fails; NULL: the configuration''s number.';
+COMMENT ON COLUMN "Billing"."Out Box"."available_at" IS 'Not sent before; infinity holds the row; 9999-12-31 is written by outboxd.';
+COMMENT ON COLUMN "Billing"."Out Box"."lease_owner" IS 'While in flight: the instance that claimed it.';
+COMMENT ON COLUMN "Billing"."Out Box"."last_error" IS 'Why the row was not delivered the last time.';
+
+-- What is due, and nothing else: each claim begins here.
+CREATE INDEX "Out Box_due"
+  ON "Billing"."Out Box" ("available_at", "id") WHERE "status" IN ('it''s', 'SENDING');
+-- The unfinished rows of a key, in order.
+CREATE INDEX "Out Box_key"
+  ON "Billing"."Out Box" ("aggregate_id", "id") WHERE "status" IN ('it''s', 'SENDING');
+
+-- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a transaction; without it
+-- rows wait for the next poll. Commits that notify wait for one another: with very many writers leave it out.
+CREATE OR REPLACE FUNCTION "Billing"."Out Box_notify"() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS
+'BEGIN PERFORM pg_notify(TG_ARGV[0], ''''); RETURN NULL; END';
+CREATE TRIGGER "Out Box_notify" AFTER INSERT ON "Billing"."Out Box"
+  FOR EACH STATEMENT EXECUTE FUNCTION "Billing"."Out Box_notify"('outboxd_orders');
+
+-- A role that can relay and nothing else:
+-- CREATE ROLE outboxd LOGIN;
+-- GRANT USAGE ON SCHEMA "Billing" TO outboxd;
+-- GRANT SELECT ON "Billing"."Out Box" TO outboxd;
+-- GRANT UPDATE ("status", "attempts", "available_at", "lease_owner", "last_error", "changed") ON "Billing"."Out Box" TO outboxd;
+
+COMMIT;
+
+---- schema --adopt
+-- What an existing table may lack for source orders. Run it with psql as the table's owner, outside of a transaction;
+-- what is there already is left as it is. When a statement fails on the lock timeout, run all of it again. An index
+-- that was interrupted stays behind INVALID: drop it first. On a partitioned table leave out CONCURRENTLY.
+SET lock_timeout = '2s';
+
+-- Columns the relay writes. None of these rewrites the table; each takes ACCESS EXCLUSIVE for a moment.
+-- Rows that are there before the column count as sent; those that come after are pending.
+DO $outboxd$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = '"Billing"."Out Box"'::regclass AND NOT attisdropped AND attname = 'status') THEN
+    ALTER TABLE "Billing"."Out Box" ADD COLUMN "status" text NOT NULL DEFAULT 'SENT';
+    ALTER TABLE "Billing"."Out Box" ALTER COLUMN "status" SET DEFAULT 'it''s';
+  END IF;
+END $outboxd$;
+ALTER TABLE "Billing"."Out Box" ADD COLUMN IF NOT EXISTS "attempts" integer NOT NULL DEFAULT 0;
+ALTER TABLE "Billing"."Out Box" ADD COLUMN IF NOT EXISTS "available_at" timestamptz NOT NULL DEFAULT now();
+ALTER TABLE "Billing"."Out Box" ADD COLUMN IF NOT EXISTS "lease_owner" text;
+ALTER TABLE "Billing"."Out Box" ADD COLUMN IF NOT EXISTS "last_error" text;
+ALTER TABLE "Billing"."Out Box" ADD COLUMN IF NOT EXISTS "changed" timestamptz NOT NULL DEFAULT now();
+
+-- The first index is for "available_at" NOT NULL. If it may be NULL, index
+-- coalesce("available_at", '-infinity') instead.
+
+-- What is due, and nothing else: each claim begins here.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS "Out Box_due"
+  ON "Billing"."Out Box" ("available_at", "id") WHERE "status" IN ('it''s', 'SENDING');
+-- The unfinished rows of a key, in order.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS "Out Box_key"
+  ON "Billing"."Out Box" ("aggregate_id", "id") WHERE "status" IN ('it''s', 'SENDING');
+
+-- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned table takes these
+-- on its partitions only).
+ALTER TABLE "Billing"."Out Box" SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01,
+  autovacuum_vacuum_cost_delay = 0);
+
+-- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a transaction; without it
+-- rows wait for the next poll. Commits that notify wait for one another: with very many writers leave it out.
+CREATE OR REPLACE FUNCTION "Billing"."Out Box_notify"() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS
+'BEGIN PERFORM pg_notify(TG_ARGV[0], ''''); RETURN NULL; END';
+-- SHARE ROW EXCLUSIVE for a moment: it waits for the transactions that are writing, and writers wait for it.
+DO $outboxd$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = '"Billing"."Out Box"'::regclass AND tgname = 'Out Box_notify') THEN
+    CREATE TRIGGER "Out Box_notify" AFTER INSERT ON "Billing"."Out Box"
+      FOR EACH STATEMENT EXECUTE FUNCTION "Billing"."Out Box_notify"('outboxd_orders');
+  END IF;
+END $outboxd$;
+
+-- A role that can relay and nothing else:
+-- CREATE ROLE outboxd LOGIN;
+-- GRANT USAGE ON SCHEMA "Billing" TO outboxd;
+-- GRANT SELECT ON "Billing"."Out Box" TO outboxd;
+-- GRANT UPDATE ("status", "attempts", "available_at", "lease_owner", "last_error", "changed") ON "Billing"."Out Box" TO outboxd;
+
