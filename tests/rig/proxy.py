@@ -113,11 +113,6 @@ class Proxy:
             pass
         each.close()
 
-    def connections(self):
-        """Sockets that are open, both sides counted."""
-        with self._lock:
-            return len(self._sockets)
-
     def cut(self):
         """Closes every open connection; new ones are accepted."""
         with self._lock:
