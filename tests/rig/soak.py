@@ -182,7 +182,12 @@ def main(seconds, seed):
         soak = Soak(outbox, folder, seconds, seed, lambda line: print(line, flush=True))
         stack.callback(soak.remove)
         print(f"{seconds} s with seed {seed}: {RELAYS} relays, {WRITERS} writers", flush=True)
-        print(f"soak: {soak.check(soak.run())}", flush=True)
+        try:
+            print(f"soak: {soak.check(soak.run())}", flush=True)
+        except AssertionError:
+            for each in soak.relays:
+                print(f"---- log of {each.name}\n{each.log()[-5000:]}", flush=True)
+            raise
 
 
 if __name__ == "__main__":
