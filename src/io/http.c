@@ -269,13 +269,15 @@ static bool start(struct http *http, int fd, struct err *err)
 {
 	const union MHD_DaemonInfo *info;
 
+	errno = 0; /* the library tells no reason, but for what the system has told it */
 	http->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, http,
 		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
 		MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_MAX_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
 	if (http->daemon == NULL)
-		return err_set(err, "the HTTP server does not start");
+		return err_set(err, "the HTTP server does not start%s%s", errno == 0 ? "" : ": ",
+			       errno == 0 ? "" : strerror(errno));
 	info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	ev_io_init(&http->readable, on_readable, info->epoll_fd, EV_READ);
 	ev_timer_init(&http->timer, on_timer, 0, 0);

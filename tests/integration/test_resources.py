@@ -139,8 +139,8 @@ def test_too_many_connections(mock_outbox, crowded_relay):
     mock_outbox.wait_sent(50)  # by the one connection there is
     limit_connections(database, 0)
     assert database.terminate() >= 1
+    wait_until(lambda: relay.get("/readyz")[0] == 503, 20, "nothing to be ready any more")
     wait_down(relay, "too many connections")
-    assert relay.get("/readyz")[0] == 503
     mock_outbox.insert(50, key=lambda n: f"k{n}")
     assert busy(relay, 3) < 0.1
     limit_connections(database, -1)
