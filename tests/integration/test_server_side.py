@@ -58,7 +58,8 @@ def test_F061_neither_sessions_nor_descriptors_leak(cluster, mock_outbox, sessio
         wait_until(lambda: proxy.accepted >= refused + 9, 30, lambda: proxy.accepted)
         proxy.refuse = False
         wait_anew(old)
-    wait_until(lambda: relay.process.open_files() == descriptors, 10, relay.process.open_files)
+    # Fewer, if the last request before had not been hung up when they were counted.
+    wait_until(lambda: relay.process.open_files() <= descriptors, 10, relay.process.open_files)
     # One more for a moment, which proves that notifications arrive.
     assert most_sessions(cluster.log_since(begin)) <= CONNECTIONS + 2
     proxy.close()
