@@ -49,6 +49,19 @@ EXPLAINED = {
     ("headers.c", "need = need > TEXT_KEPT_BYTES ? need : TEXT_KEPT_BYTES;", ";"): "how often memory is taken, not what stands in it",
     ("headers.c", "need = need > TEXT_KEPT_BYTES ? need : TEXT_KEPT_BYTES;", "need = need >= TEXT_KEPT_BYTES ? need : TEXT_KEPT_BYTES;"):
         "equal numbers",
+    ("sqlfit.c", "*flags |= facts != NULL && facts->tells_compression ? SQLTEXT_COMPRESSION : 0;",
+     "*flags |= facts != NULL && facts->tells_compression ? SQLTEXT_COMPRESSION : 1;"): "bit 0 is the id's, which is always there",
+    ("sqlfit.c", "for (i = 0; i < template.n_pieces; i++) {", "for (i = 0; i <= template.n_pieces; i++) {"):
+        "one too far in an arena's memory, where no column stands",
+    ("sqltext.c", "for (param = 0; param < SQL_PARAMS; param++) {", "for (param = 0; param <= SQL_PARAMS; param++) {"):
+        "every name is found before",
+    ("sqltext.c", "undefined(name);", ";"): "no text has a name that is not defined",
+    ("breaker.c", "if (breaker->state != BREAKER_OPEN || now_us >= breaker->until_us)",
+     "if (breaker->state != BREAKER_OPEN || now_us > breaker->until_us)"): "0 either way",
+    ("order.c", "order = a.len < b.len ? -1 : 1;", "order = a.len < b.len ? -1 : 2;"): "only the sign counts",
+    ("order.c", "return number.len > 0 && number.bytes[0] == '-';", "return number.len >= 0 && number.bytes[0] == '-';"):
+        "no number is empty",
+    ("headers.c", "if (cursor->at < cursor->end)", "if (cursor->at <= cursor->end)"): "jansson has found the string complete",
     ("order.c", "return negative(a) ? -1 : 1;", "return negative(a) ? -1 : 2;"): "only the sign counts",
     ("sched.c", "return a < b ? a : b;", "return a <= b ? a : b;"): "equal numbers",
     ("sched.c", "return a > b ? a : b;", "return a >= b ? a : b;"): "equal numbers",

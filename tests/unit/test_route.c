@@ -433,6 +433,38 @@ START_TEST(test_templates_with_mistakes)
 }
 END_TEST
 
+/* More than is kept from row to row, in the second of two templates. */
+START_TEST(test_long_templates)
+{
+	static char text[60001];
+
+	memset(text, 'x', sizeof(text) - 1);
+	MAKE_ROUTE("orders", "short", "<{a}>", "long", "{a}{b}{a}{b}");
+	*column("a") = slice_of("1");
+	*column("b") = slice_of(text);
+	compose();
+	ck_assert_uint_eq(message.n_headers, 2);
+	ck_assert(slice_equal(message.headers[0].value, slice_of("<1>")));
+	ck_assert_uint_eq(message.headers[1].value.len, 2 * sizeof(text));
+	ck_assert_int_eq(message.headers[1].value.bytes[0], '1');
+	ck_assert_int_eq(message.headers[1].value.bytes[sizeof(text)], '1');
+	route_free(route);
+}
+END_TEST
+
+START_TEST(test_characters_of_a_topic)
+{
+	static const char good[] = "azAZ09._-", bad[] = "`{@[/:, \x1f\x7f";
+	size_t i;
+
+	ck_assert(route_topic_valid(slice_of(good)));
+	for (i = 0; i < sizeof(good) - 1; i++)
+		ck_assert_int_eq(route_topic_valid((struct slice){good + i, 1}), good[i] != '.');
+	for (i = 0; i < sizeof(bad) - 1; i++)
+		ck_assert(!route_topic_valid((struct slice){bad + i, 1}));
+}
+END_TEST
+
 /* What is wrong with a topic is shown, but nothing that a terminal would obey. */
 START_TEST(test_a_bad_topic_is_shown)
 {
@@ -586,7 +618,8 @@ Suite *suite(void)
 	ADD_CASE(suite, "record", test_topic_from_template, test_F001_null_and_empty_payloads_differ,
 		 test_F002_payload_is_borrowed_not_copied, test_topic_column_wins_and_falls_back, test_topic_names,
 		 test_F079_refused_topics_are_shown_harmless, test_partition, test_timestamp, test_header_templates,
-		 test_templates_with_mistakes, test_a_bad_topic_is_shown, test_F044_message_bytes);
+		 test_templates_with_mistakes, test_a_bad_topic_is_shown, test_long_templates,
+		 test_characters_of_a_topic, test_F044_message_bytes);
 	ADD_CASE(suite, "json", test_json_headers, test_json_headers_win_over_templates,
 		 test_json_header_with_nul_inside, test_json_that_is_no_object_is_the_rows_fault,
 		 test_json_nesting_is_bounded, test_many_and_large_headers);

@@ -1,6 +1,7 @@
 /* Which tables fit: one column of a table that fits is changed at a time. */
 #include "unit.h"
 
+#include "base/mem.h"
 #include "core/sql.h"
 
 #include <string.h>
@@ -174,6 +175,37 @@ START_TEST(test_what_depends_on_types)
 }
 END_TEST
 
+/* As sql_inspect returns it: a row a column. */
+static struct slice cell(const void *result, int row, int column)
+{
+	const char *const(*rows)[11] = result;
+
+	return (struct slice){rows[row][column], strlen(rows[row][column])};
+}
+
+START_TEST(test_facts_are_read)
+{
+	static const char *const rows[2][11] = {
+		{"s", "t", "p", "id", "bigint", "f", "t", "f", "t", "f", "t"},
+		{"s", "t", "p", "payload", "bytea", "t", "f", "t", "t", "f", "t"},
+	};
+	struct arena *arena = arena_new();
+	struct sql_table_facts facts;
+
+	sql_read_facts(&facts, cell, rows, 2, arena);
+	ck_assert_str_eq(facts.schema, "s");
+	ck_assert_str_eq(facts.name, "t");
+	ck_assert_int_eq(facts.relkind, 'p');
+	ck_assert(facts.has_key_index && !facts.may_delete && facts.tells_compression);
+	ck_assert_uint_eq(facts.n_columns, 2);
+	ck_assert_str_eq(facts.columns[0].name, "id");
+	ck_assert_str_eq(facts.columns[1].type, "bytea");
+	ck_assert(!facts.columns[0].bytea && facts.columns[0].not_null && !facts.columns[0].microseconds);
+	ck_assert(facts.columns[1].bytea && !facts.columns[1].not_null && facts.columns[1].microseconds);
+	arena_free(arena);
+}
+END_TEST
+
 Suite *suite(void)
 {
 	Suite *suite = suite_create("sqlfit");
@@ -184,6 +216,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_a_lease_in_available_at);
 	tcase_add_loop_test(tcase, test_how_ids_compare, 0, sizeof(orders) / sizeof(orders[0]));
 	tcase_add_loop_test(tcase, test_what_depends_on_types, 0, sizeof(dialects) / sizeof(dialects[0]));
+	tcase_add_test(tcase, test_facts_are_read);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

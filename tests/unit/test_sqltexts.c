@@ -47,7 +47,7 @@ static struct config_source deleting(void)
 	config.on_delivered = ON_DELIVERED_DELETE;
 	config.notify = NULL;
 	config.columns[COLUMN_LEASE_OWNER] = NULL;
-	config.topic = "{tenant}-{event_type}-{tenant}";
+	config.topic = "{event_type}-{tenant}-{tenant}";
 	return config;
 }
 
@@ -60,7 +60,8 @@ static struct config_source bare(void)
 	config.on_failed = ON_FAILED_CONTINUE;
 	config.columns[COLUMN_LEASE_UNTIL] = "available_at";
 	config.columns[COLUMN_SETTLED_AT] = config.columns[COLUMN_CREATED_AT] = NULL;
-	config.columns[COLUMN_EVENT_ID] = config.columns[COLUMN_HEADERS] = NULL;
+	config.columns[COLUMN_EVENT_ID] = "id";
+	config.columns[COLUMN_HEADERS] = NULL;
 	config.columns[COLUMN_UPDATED_AT] = "changed";
 	config.columns[COLUMN_TOPIC] = "event_type"; /* one column in two roles */
 	config.columns[COLUMN_MAX_ATTEMPTS] = "max_retry";
