@@ -26,8 +26,8 @@ help:
 	@echo "make soak        relays at work while everything around them breaks: SECONDS=3600 SEED=1"
 	@echo "make bench       measures speed, latency and footprint on real servers: half an hour; BENCH=short: 5; CASES='drain', CASES=list"
 	@echo "make sanitize    unit tests and simulation with the address and undefined-behaviour sanitizers"
-	@echo "make sanitize-all  with the integration and end to end tests as well: 40 minutes"
-	@echo "make valgrind    unit tests and simulation under valgrind: 10 minutes"
+	@echo "make sanitize-all  with the integration and end to end tests as well: long"
+	@echo "make valgrind    unit tests and simulation under valgrind: long"
 	@echo "make tsan        what touches librdkafka's threads, with the thread sanitizer"
 	@echo "make coverage    which branches of src/core and src/relay the tests reach; too few are a failure"
 	@echo "make mutants     breaks the relay on purpose: the simulation must notice; make mutants-core: the same of src/core and the unit tests"
@@ -268,7 +268,7 @@ SANITIZED = BUILD=$(BUILD)/sanitize CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 sanitize:
 	+@$(MAKE) $(SANITIZED) SEEDS=$(or $(SEEDS),200) check-unit check-simulation check-kafka check-leaks
 
-# Everything in Python, but what is marked unsanitized; 40 minutes. libfaketime is preloaded before the sanitizer.
+# Everything in Python, but what is marked unsanitized. libfaketime is preloaded before the sanitizer.
 .PHONY: sanitize-all
 sanitize-all: export ASAN_OPTIONS = quarantine_size_mb=16:verify_asan_link_order=0
 sanitize-all: sanitize
