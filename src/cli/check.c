@@ -6,7 +6,7 @@ int cli_check(int argc, char **argv)
 	const char *file = CONFIG_DEFAULT_FILE;
 	bool offline = false;
 	const struct cli_option options[] = {
-		CLI_OPTION_CONFIG(&file), {"offline", '\0', &offline, NULL}, CLI_OPTION_END};
+		CLI_OPTION_CONFIG(&file), {"offline", '\0', &offline, NULL, NULL}, CLI_OPTION_END};
 	struct config *config;
 	int exit_code;
 

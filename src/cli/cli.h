@@ -29,24 +29,32 @@ struct cli_command {
 	cli_function *run;
 };
 
-cli_function cli_run, cli_check, cli_schema, cli_status, cli_states, cli_config, cli_version;
+cli_function cli_run, cli_check, cli_schema, cli_status, cli_retry, cli_skip, cli_states, cli_config, cli_version;
 
-/* An option of a command: exactly one of flag and text is not NULL and is set when the option is there. */
+/* The values of an option that may come several times. */
+struct cli_list {
+	const char **items; /* the caller's, with room for argc of them; what they point to belongs to argv */
+	size_t n;
+};
+
+/* An option of a command: exactly one of flag, text and list is not NULL and is set when the option is there. Arguments without
+ * an option are more values of the command's one list, if that option is there: --id 1 2 3. */
 struct cli_option {
 	const char *name; /* without the dashes; NULL ends the array */
 	char letter;	  /* 0: none */
 	bool *flag;
 	const char **text;
+	struct cli_list *list;
 };
 
 /* -c/--config FILE; let *file be CONFIG_DEFAULT_FILE before. */
-#define CLI_OPTION_CONFIG(file)             \
-	{                                   \
-		"config", 'c', NULL, (file) \
+#define CLI_OPTION_CONFIG(file)                   \
+	{                                         \
+		"config", 'c', NULL, (file), NULL \
 	}
-#define CLI_OPTION_END              \
-	{                           \
-		NULL, 0, NULL, NULL \
+#define CLI_OPTION_END                    \
+	{                                 \
+		NULL, 0, NULL, NULL, NULL \
 	}
 
 /* Reads the options; -h/--help is known to every command. False when the command has to end at once with

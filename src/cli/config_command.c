@@ -6,7 +6,7 @@ int cli_config(int argc, char **argv)
 	const char *file = CONFIG_DEFAULT_FILE;
 	bool reference = false;
 	const struct cli_option options[] = {
-		CLI_OPTION_CONFIG(&file), {"reference", '\0', &reference, NULL}, CLI_OPTION_END};
+		CLI_OPTION_CONFIG(&file), {"reference", '\0', &reference, NULL, NULL}, CLI_OPTION_END};
 	struct config *config;
 	int exit_code;
 

@@ -8,6 +8,18 @@
 #include <string.h>
 
 #define CONFIG_HELP "  -c, --config FILE  the configuration (default " CONFIG_DEFAULT_FILE ")\n"
+#define SELECTOR_HELP                                               \
+	"      --source NAME  the source, when there are several\n" \
+	"      --id ID ...    these rows, as far as they have failed;\n"
+#define SELECTORS_HELP                                                          \
+	"      --key KEY      the failed rows of this key\n"                    \
+	"      --all          all failed rows\n"                                \
+	"      --error TEXT   of these, those whose error contains this text\n" \
+	"      --dry-run      print the rows that would change, and change none\n"
+#define CHANGE_EXITS                                                                                                  \
+	"Ctrl-C ends it between two transactions.\n\n"                                                                \
+	"Exit code: 0; 1 when nothing matches; 69 when the database is unreachable, 75 when it ended early (run it\n" \
+	"again), 77 when a privilege is missing, 78 when the configuration or the table is wrong.\n\n"
 #define HELP_HELP "  -h, --help         this text\n"
 
 static const struct cli_command commands[] = {
@@ -48,6 +60,24 @@ static const struct cli_command commands[] = {
 	 "or a table is wrong.\n\n"
 	 "example: outboxd status --json | jq '.sources[].rows'\n",
 	 cli_status},
+	{"retry", "send failed rows again",
+	 "usage: outboxd retry [-c FILE] [--source NAME] (--id ID ... | --key KEY | --all) [--error TEXT] [--dry-run]\n\n"
+	 "Failed rows become pending, with no attempts, due at once; the rows that wait behind them follow. It works on\n"
+	 "the database: the daemon may be up or down. Prints how many rows it changed.\n\n" SELECTOR_HELP
+	 "                     those that were skipped too\n" SELECTORS_HELP CONFIG_HELP HELP_HELP "\n" CHANGE_EXITS
+	 "example: outboxd retry --source orders --all --error MSG_SIZE_TOO_LARGE --dry-run\n"
+	 "         outboxd retry --source orders --id 4711 4712\n",
+	 cli_retry},
+	{"skip", "give failed rows up, so that their keys go on",
+	 "usage: outboxd skip [-c FILE] [--source NAME] (--id ID ... | --key KEY | --all) [--error TEXT]\n"
+	 "                    [--reason TEXT] [--dry-run]\n\n"
+	 "Failed rows stay failed and are settled, with `skipped: TEXT` for their error: they are not counted any more and\n"
+	 "hold back nothing. It works on the database: the daemon may be up or down. Prints how many rows it changed.\n\n" SELECTOR_HELP
+	 "                     a pending row too, which is then never sent\n" SELECTORS_HELP
+	 "      --reason TEXT  why\n" CONFIG_HELP HELP_HELP "\n" CHANGE_EXITS
+	 "example: outboxd skip --source orders --key order-7 --reason 'order was cancelled'\n"
+	 "         outboxd skip --source orders --id 4711 --reason 'test data'\n",
+	 cli_skip},
 	{"states", "print the table of a row's states",
 	 "usage: outboxd states [--json]\n\n"
 	 "      --json         an array of {from, event, to, note}\n" HELP_HELP,

@@ -23,12 +23,12 @@ static void describe(const struct cli_option *options, struct spec *spec)
 	spec->letters[n_letters++] = 'h';
 	for (i = 0; i < OPTIONS_MAX && options[i].name != NULL; i++) {
 		spec->long_options[i + 1] =
-			(struct option){options[i].name, options[i].text != NULL ? required_argument : no_argument,
+			(struct option){options[i].name, options[i].flag == NULL ? required_argument : no_argument,
 					NULL, VAL_FIRST + (int)i};
 		if (options[i].letter == '\0')
 			continue;
 		spec->letters[n_letters++] = options[i].letter;
-		if (options[i].text != NULL)
+		if (options[i].flag == NULL)
 			spec->letters[n_letters++] = ':';
 	}
 }
@@ -42,9 +42,27 @@ static const struct cli_option *find_option(const struct cli_option *options, in
 	return options;
 }
 
+static void set(const struct cli_option *option, const char *value)
+{
+	if (option->flag != NULL)
+		*option->flag = true;
+	else if (option->text != NULL)
+		*option->text = value;
+	else
+		option->list->items[option->list->n++] = value;
+}
+
+/* What has no option in front of it belongs to the list, when that has begun. */
+static void take_rest(const struct cli_option *options, char **argv, int argc)
+{
+	while (options->name != NULL && (options->list == NULL || options->list->n == 0))
+		options++;
+	for (; options->name != NULL && optind < argc; optind++)
+		set(options, argv[optind]);
+}
+
 bool cli_options(int argc, char **argv, const struct cli_option *options, int *exit_code)
 {
-	const struct cli_option *option;
 	struct spec spec;
 	int val;
 
@@ -56,12 +74,9 @@ bool cli_options(int argc, char **argv, const struct cli_option *options, int *e
 			*exit_code = val == '?' ? CLI_USAGE : CLI_OK;
 			return false;
 		}
-		option = find_option(options, val);
-		if (option->text != NULL)
-			*option->text = optarg;
-		else
-			*option->flag = true;
+		set(find_option(options, val), optarg);
 	}
+	take_rest(options, argv, argc);
 	if (optind == argc)
 		return true;
 	*exit_code = cli_usage_error(argv[0], "unexpected argument %s", argv[optind]);

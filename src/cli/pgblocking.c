@@ -206,7 +206,7 @@ static bool run_plain(struct pgblocking *pg, const char *text, enum cli_exit *ex
 	return true;
 }
 
-static bool run_prelude(struct pgblocking *pg, enum cli_exit *exit_code, struct err *err)
+bool pgblocking_begin(struct pgblocking *pg, enum cli_exit *exit_code, struct err *err)
 {
 	for (int i = 0; i < DBSEND_PRELUDE; i++)
 		if (!run_plain(pg, pg->send.prelude[i], exit_code, err))
@@ -214,8 +214,8 @@ static bool run_prelude(struct pgblocking *pg, enum cli_exit *exit_code, struct 
 	return true;
 }
 
-static PGresult *run_statement(struct pgblocking *pg, const struct sql_statement *statement,
-			       const struct slice *values, enum cli_exit *exit_code, struct err *err)
+PGresult *pgblocking_add(struct pgblocking *pg, const struct sql_statement *statement, const struct slice *values,
+			 enum cli_exit *exit_code, struct err *err)
 {
 	struct dbsend_values of_libpq;
 
@@ -225,17 +225,24 @@ static PGresult *run_statement(struct pgblocking *pg, const struct sql_statement
 		     exit_code, err);
 }
 
+bool pgblocking_end(struct pgblocking *pg, bool commit, enum cli_exit *exit_code, struct err *err)
+{
+	if (commit && run_plain(pg, "COMMIT", exit_code, err))
+		return true;
+	if (PQtransactionStatus(pg->pg) != PQTRANS_IDLE)
+		PQclear(PQexec(pg->pg, "ROLLBACK"));
+	return !commit;
+}
+
 PGresult *pgblocking_run(struct pgblocking *pg, const struct sql_statement *statement, const struct slice *values,
 			 enum cli_exit *exit_code, struct err *err)
 {
 	PGresult *result = NULL;
 
-	if (run_prelude(pg, exit_code, err))
-		result = run_statement(pg, statement, values, exit_code, err);
-	if (result != NULL && run_plain(pg, "COMMIT", exit_code, err))
+	if (pgblocking_begin(pg, exit_code, err))
+		result = pgblocking_add(pg, statement, values, exit_code, err);
+	if (pgblocking_end(pg, result != NULL, exit_code, err) && result != NULL)
 		return result;
 	PQclear(result);
-	if (PQtransactionStatus(pg->pg) != PQTRANS_IDLE)
-		PQclear(PQexec(pg->pg, "ROLLBACK"));
 	return NULL;
 }

@@ -23,4 +23,12 @@ void pgblocking_close(struct pgblocking *pg);
 PGresult *pgblocking_run(struct pgblocking *pg, const struct sql_statement *statement, const struct slice *values,
 			 enum cli_exit *exit_code, struct err *err) must_check;
 
+/* Several statements in one transaction: begin, then as many as needed, then end. After a failure nothing but end(false) may
+ * follow. Failures are those above; CLI_UNAVAILABLE from end(true) means that nobody knows whether it was committed. */
+bool pgblocking_begin(struct pgblocking *pg, enum cli_exit *exit_code, struct err *err) must_check;
+PGresult *pgblocking_add(struct pgblocking *pg, const struct sql_statement *statement, const struct slice *values,
+			 enum cli_exit *exit_code, struct err *err) must_check;
+/* Commits, or rolls back, which cannot fail. */
+bool pgblocking_end(struct pgblocking *pg, bool commit, enum cli_exit *exit_code, struct err *err) must_check;
+
 #endif

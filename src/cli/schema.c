@@ -16,9 +16,9 @@ int cli_schema(int argc, char **argv)
 	const char *file = CONFIG_DEFAULT_FILE, *name = NULL;
 	bool adopt = false, drop_trigger = false;
 	const struct cli_option options[] = {CLI_OPTION_CONFIG(&file),
-					     {"source", '\0', NULL, &name},
-					     {"adopt", '\0', &adopt, NULL},
-					     {"drop-trigger", '\0', &drop_trigger, NULL},
+					     {"source", '\0', NULL, &name, NULL},
+					     {"adopt", '\0', &adopt, NULL, NULL},
+					     {"drop-trigger", '\0', &drop_trigger, NULL, NULL},
 					     CLI_OPTION_END};
 	const struct config_source *source;
 	struct config *config;

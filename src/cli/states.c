@@ -6,7 +6,7 @@
 int cli_states(int argc, char **argv)
 {
 	bool json = false;
-	const struct cli_option options[] = {{"json", '\0', &json, NULL}, CLI_OPTION_END};
+	const struct cli_option options[] = {{"json", '\0', &json, NULL, NULL}, CLI_OPTION_END};
 	int exit_code;
 
 	if (!cli_options(argc, argv, options, &exit_code))

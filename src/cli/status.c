@@ -47,8 +47,8 @@ int cli_status(int argc, char **argv)
 	const struct config_source *only = NULL;
 	bool as_json = false;
 	const struct cli_option options[] = {CLI_OPTION_CONFIG(&file),
-					     {"source", '\0', NULL, &name},
-					     {"json", '\0', &as_json, NULL},
+					     {"source", '\0', NULL, &name, NULL},
+					     {"json", '\0', &as_json, NULL, NULL},
 					     CLI_OPTION_END};
 	struct config *config;
 	int exit_code;

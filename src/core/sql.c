@@ -71,12 +71,30 @@ static bool is_frequent(enum sql_kind kind)
 	return kind == SQL_CLAIM || kind == SQL_CLAIM_FAR || kind == SQL_SETTLE_SENT || kind == SQL_SETTLE;
 }
 
+/* Statements that are made of the same parts. */
+static uint64_t flag_of(enum sql_kind kind)
+{
+	switch (kind) {
+	case SQL_CLAIM_FAR:
+		return SQLTEXT_FAR;
+	case SQL_PICK_KEY:
+		return SQLTEXT_BY_KEY;
+	case SQL_PICK_SKIP:
+	case SQL_SKIP:
+		return SQLTEXT_SKIP;
+	case SQL_UNPARK:
+		return SQLTEXT_UNPARK;
+	default:
+		return 0;
+	}
+}
+
 static void build(struct sql *sql, const struct sqltext *text, enum sql_kind kind, const struct sqltext_part *parts)
 {
 	struct sqltext dialect = *text;
 	struct sql_statement *statement = &sql->statements[kind];
 
-	dialect.has |= kind == SQL_CLAIM_FAR ? SQLTEXT_FAR : 0;
+	dialect.has |= flag_of(kind);
 	statement->kind = kind;
 	sqltext_build(&dialect, parts, sql->arena, statement);
 	if (is_frequent(kind))
@@ -93,6 +111,13 @@ static void build_all(struct sql *sql, const struct sqltext *text)
 	build(sql, text, SQL_SETTLE, sqlsettle_settle);
 	build(sql, text, SQL_SWEEP, sqlsettle_sweep);
 	build(sql, text, SQL_COUNT, sqlcount_count);
+	build(sql, text, SQL_PICK_FAILED, sqlcommand_pick);
+	build(sql, text, SQL_PICK_KEY, sqlcommand_pick);
+	build(sql, text, SQL_PICK_RETRY, sqlcommand_named);
+	build(sql, text, SQL_PICK_SKIP, sqlcommand_named);
+	build(sql, text, SQL_RETRY, sqlcommand_change);
+	build(sql, text, SQL_SKIP, sqlcommand_change);
+	build(sql, text, SQL_UNPARK, sqlsettle_sweep);
 	sql->statements[SQL_INSPECT] = sql_inspect;
 }
 
@@ -129,6 +154,11 @@ const struct sql_statement *sql_statement(const struct sql *sql, enum sql_kind k
 bool sql_has_column(const struct sql *sql, enum config_column column)
 {
 	return (sql->has & SQLTEXT_HAS(column)) != 0;
+}
+
+bool sql_may_skip(const struct sql *sql)
+{
+	return sql_has_column(sql, COLUMN_SETTLED_AT) || sql_has_column(sql, COLUMN_LAST_ERROR);
 }
 
 enum sql_order sql_order(const struct sql *sql)

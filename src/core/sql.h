@@ -22,7 +22,14 @@ enum sql_kind {
 	SQL_SETTLE,	 /* claimed rows that were not: retried, released, failed */
 	SQL_SWEEP,	 /* frees parked rows whose key is no longer obstructed */
 	SQL_COUNT,	 /* rows by state, ages, blocked keys: bounded */
-	SQL_INSPECT	 /* asks the catalog for the table; the only one that needs no struct sql */
+	SQL_PICK_FAILED, /* the commands retry and skip: which rows; all that have failed and are not settled */
+	SQL_PICK_KEY,	 /* those of one key; there must be a key column */
+	SQL_PICK_RETRY,	 /* of these ids those that may be retried: skipped ones too */
+	SQL_PICK_SKIP,	 /* of these ids those that may be skipped: pending ones too */
+	SQL_RETRY,	 /* picked rows become pending, as new */
+	SQL_SKIP,	 /* picked rows become failed and settled */
+	SQL_UNPARK, /* frees the rows parked behind them: in the same transaction, for it must see what was parked till then */
+	SQL_INSPECT /* asks the catalog for the table; the only one that needs no struct sql */
 };
 #define SQL_KINDS (SQL_INSPECT + 1)
 
@@ -48,8 +55,14 @@ enum sql_param {
 	SQL_P_OWNERS,	    /* text[]: the owner names of the rows' own claims */
 	SQL_P_FIRSTS,	    /* int4[]: where the ids of each claim begin in SQL_P_IDS, from 1, */
 	SQL_P_LASTS,	    /* int4[]: and where they end; leases and owners are then one a claim, not one a row */
-	SQL_P_TABLE,	    /* text: the quoted name as sql_table_name gives it */
-	SQL_P_KEY_COLUMN    /* text: the key column's name, "" when none is mapped */
+	SQL_P_NAMED, /* int4: 1 when SQL_P_IDS are ids that somebody named, 0 when they were found by key or state */
+	SQL_P_KEY,   /* text, cast to the key's type in SQL */
+	SQL_P_ERROR,	 /* text: only rows whose last error contains it; NULL: any */
+	SQL_P_REASON,	 /* text: why rows are skipped */
+	SQL_P_KEYS,	 /* text[]: keys of changed rows, as SQL_RETRY and SQL_SKIP return them */
+	SQL_P_UNTILS,	 /* timestamptz[]: until when rows may be parked behind them, in the same order */
+	SQL_P_TABLE,	 /* text: the quoted name as sql_table_name gives it */
+	SQL_P_KEY_COLUMN /* text: the key column's name, "" when none is mapped */
 };
 #define SQL_PARAMS (SQL_P_KEY_COLUMN + 1)
 
@@ -82,7 +95,23 @@ enum sql_claim_column {
 };
 #define SQL_CLAIM_COLUMNS (SQL_C_TIMESTAMP_MS + 1)
 
-/* SQL_SETTLE_SENT, SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP returns one row: int8 rows freed.
+/* The columns of SQL_PICK_*: at most SQL_P_LIMIT rows, ascending in the order column. */
+enum sql_pick_column {
+	SQL_PICKED_ID,	     /* text */
+	SQL_PICKED_KEY,	     /* text or NULL */
+	SQL_PICKED_ATTEMPTS, /* int4 */
+	SQL_PICKED_ERROR     /* text or NULL */
+};
+
+/* The columns of SQL_RETRY and SQL_SKIP: the rows they changed. */
+enum sql_change_column {
+	SQL_CHANGED_ID,	  /* text */
+	SQL_CHANGED_KEY,  /* text or NULL */
+	SQL_CHANGED_UNTIL /* timestamptz: when a row was due that waited for its retry; else NULL */
+};
+
+/* SQL_SETTLE_SENT, SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP and SQL_UNPARK return one row:
+ * int8 rows freed.
  * SQL_COUNT returns one row; failed, unknown and blocked keys are NULL where the table's layout has no index for them: */
 enum sql_count_column {
 	SQL_N_PENDING,	    /* int8: due or waiting, without the parked */
@@ -99,7 +128,7 @@ enum sql_count_column {
 };
 #define SQL_COUNT_COLUMNS (SQL_N_SNAPSHOT_AGE + 1)
 #define SQL_COUNT_BOUND 100000
-/* Rows a sweep frees at most: when it freed so many it is to be repeated at once. */
+/* Rows SQL_SWEEP or SQL_UNPARK frees at most: when it freed so many it is to be repeated at once. */
 #define SQL_SWEEP_LIMIT 10000
 
 /* "outboxd_" and 16 digits. */
@@ -165,6 +194,9 @@ const struct sql_statement *sql_statement(const struct sql *sql, enum sql_kind k
 
 /* Is the column there (mapped, and not left out because the table lacks it)? */
 bool sql_has_column(const struct sql *sql, enum config_column column);
+
+/* Can a failed row be told from a skipped one? Without it SQL_SKIP would change nothing. */
+bool sql_may_skip(const struct sql *sql);
 
 /* How to compare two values of the order column as text. */
 enum sql_order { SQL_ORDER_NUMBER, SQL_ORDER_BYTES, SQL_ORDER_ARRIVAL };

@@ -77,12 +77,14 @@ const struct sqltext_part sqlclaim_claim[] = {
 	{0, 0, "  RETURNING {o.returned})"},
 
 	/* The obstacle behind which the rest of a key's candidates must wait: it has failed, is held, or waits for its time.
-	 * Not one in flight: where the lease stands in available_at its time is the lease, and may end at any moment. */
+	 * Not one in flight: where the lease stands in available_at its time is the lease, and may end at any moment. Nor one
+	 * that was skipped since the snapshot: the lock brings its newest version, and nobody would free what is parked
+	 * behind it now. */
 	{KEYED, 0,
 	 ", waiting AS MATERIALIZED (\n"
 	 "  SELECT r.rs[r.free + 1 : r.n] AS rs, {b.until} AS until\n"
 	 "    FROM run r JOIN {table} b ON {b.r} = r.open[r.free + 1]\n"
-	 "   WHERE r.free < r.n AND {b.status} <> {in_flight} AND ({b.status} = {failed} OR {b.due} > now())\n"
+	 "   WHERE r.free < r.n AND {b.open} AND {b.status} <> {in_flight} AND ({b.status} = {failed} OR {b.due} > now())\n"
 	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),"},
 	/* They get the obstacle's time, once, so that no later claim reads and locks them; nor are they in flight any more. */
 	{KEYED, 0,
@@ -170,7 +172,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	{KEYED, 0,
 	 ", waiting AS MATERIALIZED (\n"
 	 "  SELECT h.rs, {b.until} AS until FROM head h JOIN {table} b ON {b.r} = h.r\n"
-	 "   WHERE {b.status} <> {in_flight} AND ({b.status} = {failed} OR {b.due} > now())\n"
+	 "   WHERE {b.open} AND {b.status} <> {in_flight} AND ({b.status} = {failed} OR {b.due} > now())\n"
 	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),\n"
 	 "parked AS (\n"
 	 "  UPDATE {table} o SET {available_at} = w.until, {status} = {pending}{and_unleased}{and_updated}\n"

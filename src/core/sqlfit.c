@@ -256,6 +256,28 @@ static void set_flags(struct fitting *fitting)
 	*flags |= is_integer(fitting->columns[COLUMN_TIMESTAMP]) ? SQLTEXT_MILLIS : 0;
 }
 
+/* A cast to a type with a length cuts, and a number with a scale rounds: an id that somebody mistyped would become another one. */
+static const char *free_type(struct arena *arena, const struct sql_column_facts *column, const char *otherwise)
+{
+	const char *open, *close;
+	struct buf type = {0};
+
+	if (column == NULL)
+		return otherwise;
+	if (type_begins(column, "character(") || type_is(column, "character"))
+		return "bpchar";
+	open = strchr(column->type, '(');
+	close = open == NULL ? NULL : strchr(open, ')');
+	/* A quoted name may have one in it. */
+	if (close == NULL || strchr(column->type, '"') != NULL)
+		return column->type;
+	buf_add(&type, column->type, (size_t)(open - column->type));
+	buf_add_string(&type, close + 1);
+	otherwise = arena_copy_string(arena, buf_text(&type));
+	buf_free(&type);
+	return otherwise;
+}
+
 static void set_types(struct fitting *fitting)
 {
 	const struct sql_column_facts *const *columns = fitting->columns;
@@ -263,8 +285,9 @@ static void set_types(struct fitting *fitting)
 	struct sqltext *text = &fitting->text;
 	struct buf cast = {0};
 
-	text->id_type = columns[COLUMN_ID] == NULL ? "bigint" : columns[COLUMN_ID]->type;
-	text->order_type = columns[COLUMN_ORDER] == NULL ? "bigint" : columns[COLUMN_ORDER]->type;
+	text->id_type = free_type(fitting->arena, columns[COLUMN_ID], "bigint");
+	text->order_type = free_type(fitting->arena, columns[COLUMN_ORDER], "bigint");
+	text->key_type = free_type(fitting->arena, columns[COLUMN_KEY], "text");
 	/* An explicit cast cuts the text to a column's length. */
 	text->error_type = columns[COLUMN_LAST_ERROR] == NULL ? "text" : columns[COLUMN_LAST_ERROR]->type;
 	text->attempts_limit = type_is(columns[COLUMN_ATTEMPTS], "smallint") ? "32766" : "2147483646";

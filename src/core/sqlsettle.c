@@ -7,6 +7,8 @@
 #define ERROR SQLTEXT_HAS(COLUMN_LAST_ERROR)
 #define OWNER SQLTEXT_HAS(COLUMN_LEASE_OWNER)
 #define DELETE SQLTEXT_DELETE
+#define UNPARK SQLTEXT_UNPARK
+#define LIMIT SQLTEXT_NUMBER(SQL_SWEEP_LIMIT)
 
 /* An expired row that has used its last attempt is failed, never claimed again. */
 const struct sqltext_part sqlsettle_expire[] = {
@@ -63,10 +65,15 @@ const struct sqltext_part sqlsettle_settle[] = {
 };
 
 /* Rows parked at the sentinel come back when what they waited for is gone: people delete or edit rows by hand, and on_failed
- * or ordering may have been changed. Bounded; to be repeated while it freed SQL_SWEEP_LIMIT. */
+ * or ordering may have been changed. Bounded; to be repeated while it freed SQL_SWEEP_LIMIT.
+ * Behind rows that the commands have changed they come back at once, and those too that stand at the time for which a skipped
+ * row waited. Whoever parks rows holds the lock of the row they are parked behind, so in the transaction that has changed
+ * that row all of them can be seen. */
 const struct sqltext_part sqlsettle_sweep[] = {
 	{0, 0, "WITH"},
-	{KEYED, 0,
+	{KEYED | UNPARK, 0,
+	 "keys AS MATERIALIZED (SELECT DISTINCT u.key::{:key_type} AS key FROM unnest({$keys}) u (key)),"},
+	{KEYED, UNPARK,
 	 "keys AS MATERIALIZED (\n"
 	 "  SELECT DISTINCT {p.key} AS key FROM {table} p\n"
 	 "   WHERE {p.unfinished} AND {p.due} = {sentinel} AND {p.status} IN ({pending}, {in_flight})),"},
@@ -84,16 +91,35 @@ const struct sqltext_part sqlsettle_sweep[] = {
 	 "     WHERE ({p.key} IN (SELECT key FROM keys)) IS TRUE AND {p.open}\n"
 	 "     ORDER BY {p.key}, {p.order}) h"},
 	{KEYED, 0, "   WHERE h.status <> {failed} AND h.due <> 'infinity'),"},
+	/* Where they may stand. */
+	{KEYED | UNPARK, 0,
+	 "places AS MATERIALIZED (\n"
+	 "  SELECT key, {sentinel} AS due FROM free UNION\n"
+	 "  SELECT f.key, u.until FROM unnest({$keys}, {$untils}) u (key, until) JOIN free f ON f.key = u.key::{:key_type}\n"
+	 "   WHERE u.until > now()),"},
 	{0, 0,
 	 "freed AS (\n"
 	 "  UPDATE {table} SET {available_at} = now(){and_updated}\n"
-	 "   WHERE {id} = ANY (ARRAY(SELECT {p.id} FROM {table} p\n"
-	 "                            WHERE {p.unfinished} AND {p.due} = {sentinel}\n"
-	 "                              AND {p.status} IN ({pending}, {in_flight})"},
-	{KEYED, 0, "                              AND ({p.key} IS NULL OR {p.key} IN (SELECT key FROM free))"},
-	{0, 0,
-	 "                            ORDER BY {p.order} LIMIT " SQLTEXT_NUMBER(
-		 SQL_SWEEP_LIMIT) " FOR UPDATE SKIP LOCKED)) RETURNING 1)\n"
-				  "SELECT count(*) FROM freed"},
+	 "   WHERE {id} = ANY (ARRAY("},
+	{INDEXED | UNPARK, 0,
+	 "     SELECT f.id FROM places x CROSS JOIN LATERAL (\n"
+	 "       SELECT {p.id} AS id FROM {table} p\n"
+	 "        WHERE {p.key} BETWEEN x.key AND x.key AND {p.key_range} AND {p.due} = x.due AND {p.status} = {pending}\n"
+	 "        ORDER BY {p.key}, {p.order} LIMIT " LIMIT " FOR UPDATE SKIP LOCKED) f LIMIT " LIMIT},
+	{KEYED | UNPARK, SQLTEXT_KEY_INDEX,
+	 "     SELECT {p.id} FROM {table} p\n"
+	 "      WHERE {p.unfinished} AND {p.due} = ANY (ARRAY(SELECT DISTINCT due FROM places)) AND {p.status} = {pending}\n"
+	 "        AND (({p.key}, {p.due}) IN (SELECT key, due FROM places)) IS TRUE LIMIT " LIMIT
+	 " FOR UPDATE SKIP LOCKED"},
+	{KEYED, UNPARK,
+	 "     SELECT {p.id} FROM {table} p\n"
+	 "      WHERE {p.unfinished} AND {p.due} = {sentinel} AND {p.status} IN ({pending}, {in_flight})\n"
+	 "        AND ({p.key} IS NULL OR {p.key} IN (SELECT key FROM free))\n"
+	 "      ORDER BY {p.order} LIMIT " LIMIT " FOR UPDATE SKIP LOCKED"},
+	{0, KEYED,
+	 "     SELECT {p.id} FROM {table} p\n"
+	 "      WHERE {p.unfinished} AND {p.due} = {sentinel} AND {p.status} IN ({pending}, {in_flight})\n"
+	 "      ORDER BY {p.order} LIMIT " LIMIT " FOR UPDATE SKIP LOCKED"},
+	{0, 0, "   )) RETURNING 1)\nSELECT count(*) FROM freed"},
 	{0, 0, NULL},
 };

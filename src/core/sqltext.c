@@ -48,6 +48,20 @@ static const struct expression {
 	{"key_range", 0, "{.open}"},
 	{"unskipped", 0, "({.status} = {failed} AND ({.last_error} LIKE 'skipped: %') IS NOT TRUE)"},
 
+	/* What the commands retry and skip may change: failed, and nobody has decided about it yet. */
+	{"undecided", SQLTEXT_HAS(COLUMN_SETTLED_AT), "{.settled_at} IS NULL"},
+	{"undecided", SQLTEXT_HAS(COLUMN_LAST_ERROR), "({.last_error} LIKE 'skipped: %') IS NOT TRUE"},
+	{"undecided", 0, "true"},
+	/* Rows that somebody names by their ids: a decision may be changed, and a row skipped before it has failed. */
+	{"changeable", SQLTEXT_SKIP,
+	 "({.status} = {failed} OR ({.status} = {pending} AND {$named} > 0)) AND {.undecided}"},
+	{"changeable", 0, "{.status} = {failed} AND ({.undecided} OR {$named} > 0)"},
+	{"error_matches", SQLTEXT_HAS(COLUMN_LAST_ERROR),
+	 "({$error} IS NULL OR strpos({.last_error}::text, {$error}) > 0)"},
+	{"error_matches", 0, "{$error} IS NULL"},
+	{"error_text", SQLTEXT_HAS(COLUMN_LAST_ERROR), "{.last_error}::text"},
+	{"error_text", 0, "NULL::text"},
+
 	/* Where rows stand that wait without a date: out of the due range, and told apart from 'infinity', which is the
 	 * people's own way to hold a row and is never written here. */
 	{"sentinel", 0, "'9999-12-31Z'::timestamptz"},
@@ -169,6 +183,12 @@ static const struct {
 	[SQL_P_OWNERS] = {"owners", "text[]"},
 	[SQL_P_FIRSTS] = {"firsts", "int[]"},
 	[SQL_P_LASTS] = {"lasts", "int[]"},
+	[SQL_P_NAMED] = {"named", "int"},
+	[SQL_P_KEY] = {"key", "text"},
+	[SQL_P_ERROR] = {"error", "text"},
+	[SQL_P_REASON] = {"reason", "text"},
+	[SQL_P_KEYS] = {"keys", "text[]"},
+	[SQL_P_UNTILS] = {"untils", "timestamptz[]"},
 	[SQL_P_TABLE] = {"table", "text"},
 	[SQL_P_KEY_COLUMN] = {"key_column", "text"},
 };
@@ -225,6 +245,7 @@ static void fill_word(const struct filling *filling, struct slice name)
 		const char *name, *text;
 	} words[] = {{"id_type", dialect->id_type},
 		     {"order_type", dialect->order_type},
+		     {"key_type", dialect->key_type},
 		     {"error_type", dialect->error_type},
 		     {"status_cast", dialect->status_cast},
 		     {"attempts_limit", dialect->attempts_limit},

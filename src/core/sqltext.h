@@ -24,6 +24,10 @@
 #define SQLTEXT_LENGTH SQLTEXT_FLAG(10)	     /* the payload tells its length without being read */
 #define SQLTEXT_COMPRESSION SQLTEXT_FLAG(11) /* the server tells whether a value is compressed (14 and later) */
 
+#define SQLTEXT_BY_KEY SQLTEXT_FLAG(12) /* this pick is of one key */
+#define SQLTEXT_SKIP SQLTEXT_FLAG(13)	/* this pick or change is a skip, not a retry */
+#define SQLTEXT_UNPARK SQLTEXT_FLAG(14) /* this sweep is of some keys, and at once */
+
 /* A number that a macro names, as part of a statement's text. */
 #define SQLTEXT_NUMBER(macro) SQLTEXT_LITERAL(macro)
 #define SQLTEXT_LITERAL(number) #number
@@ -34,7 +38,9 @@ struct sqltext {
 	const char *table;		     /* quoted */
 	const char *columns[CONFIG_COLUMNS]; /* quoted; NULL: not there */
 	const char *labels[CONFIG_STATES];   /* quoted literals */
-	const char *id_type, *order_type, *error_type;
+	const char *id_type, *order_type,
+		*key_type; /* without a length: what is longer than the column must not match */
+	const char *error_type;
 	const char *status_cast;    /* "" or "::type" */
 	const char *attempts_limit; /* one less than the largest number the column holds */
 	const char *template_values, *template_names;
@@ -65,5 +71,6 @@ void sqltext_literal(struct buf *out, const char *text);
 extern const struct sqltext_part sqlclaim_claim[], sqlclaim_suspect[];
 extern const struct sqltext_part sqlsettle_expire[], sqlsettle_sent[], sqlsettle_settle[], sqlsettle_sweep[];
 extern const struct sqltext_part sqlcount_count[];
+extern const struct sqltext_part sqlcommand_pick[], sqlcommand_named[], sqlcommand_change[];
 
 #endif

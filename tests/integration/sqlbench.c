@@ -66,15 +66,14 @@ struct sqlbench sqlbench_standard(void)
 	return sqlbench_open(source);
 }
 
-PGresult *sqlbench_execute(struct sqlbench *bench, enum sql_kind kind, const char *text,
-			   const struct server_values *outcomes)
+void sqlbench_send(struct sqlbench *bench, enum sql_kind kind, const char *text,
+		   const struct server_values *outcomes)
 {
 	struct server_values values = {0};
 	struct pgarray empty_text = {0}, empty_int4 = {0};
 	struct pg_cells {
 		char max[4], limit[4], share[4], bytes[8], lease[16], park[16];
 	} cells;
-	PGresult *result;
 
 	if (outcomes != NULL)
 		values = *outcomes;
@@ -91,10 +90,16 @@ PGresult *sqlbench_execute(struct sqlbench *bench, enum sql_kind kind, const cha
 	values.values[SQL_P_HOT_HELD] = pgarray_end(&empty_int4);
 	values.values[SQL_P_FAR_DUE] = bench->far_due;
 	values.values[SQL_P_FAR_ID] = bench->far_id;
-	result = server_execute(bench->conn, sql_statement(bench->sql, kind), text, &values);
+	server_send(bench->conn, sql_statement(bench->sql, kind), text, &values);
 	pgarray_free(&empty_text);
 	pgarray_free(&empty_int4);
-	return result;
+}
+
+PGresult *sqlbench_execute(struct sqlbench *bench, enum sql_kind kind, const char *text,
+			   const struct server_values *outcomes)
+{
+	sqlbench_send(bench, kind, text, outcomes);
+	return server_finish(bench->conn);
 }
 
 /* The statement must succeed. */

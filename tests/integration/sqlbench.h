@@ -36,6 +36,9 @@ struct config_source sqlbench_message_source(void);
 /* text: another one than the statement's own; values: those of the outcomes. Ask: it must succeed. */
 PGresult *sqlbench_execute(struct sqlbench *bench, enum sql_kind kind, const char *text,
 			   const struct server_values *outcomes);
+/* The same in two halves: server_finish(bench->conn) has the answer. */
+void sqlbench_send(struct sqlbench *bench, enum sql_kind kind, const char *text,
+		   const struct server_values *outcomes);
 PGresult *sqlbench_ask(struct sqlbench *bench, enum sql_kind kind);
 
 /* The rows of a claim's answer. */

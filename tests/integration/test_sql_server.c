@@ -592,7 +592,7 @@ START_TEST(test_F009_grants)
 	result = sqlbench_ask(&limited, SQL_CLAIM);
 	ck_assert_int_eq(sqlbench_settle(&limited, result, (struct sqlbench_outcome){ROW_SENT, 0, 0, NULL}), 5);
 	PQclear(result);
-	for (kind = SQL_SUSPECT; kind <= SQL_COUNT; kind++) {
+	for (kind = SQL_SUSPECT; kind < SQL_INSPECT; kind++) {
 		if (kind != SQL_SETTLE && kind != SQL_SETTLE_SENT)
 			PQclear(sqlbench_ask(&limited, kind));
 	}

@@ -101,8 +101,10 @@ uint64_t dbpool_losses(const struct dbpool *pool)
 
 static const char *kind_name(enum sql_kind kind)
 {
-	static const char *const names[SQL_KINDS] = {"claim",  "far claim", "suspect claim", "expire",
-						     "settle", "sweep",	    "count",	     "inspect"};
+	static const char *const names[SQL_KINDS] = {
+		[SQL_CLAIM] = "claim",	 [SQL_CLAIM_FAR] = "far claim", [SQL_SUSPECT] = "suspect claim",
+		[SQL_EXPIRE] = "expire", [SQL_SETTLE] = "settle",	[SQL_SETTLE_SENT] = "settle sent",
+		[SQL_SWEEP] = "sweep",	 [SQL_COUNT] = "count",		[SQL_INSPECT] = "inspect"};
 
 	return names[kind];
 }

@@ -329,6 +329,7 @@ struct db_result *result_of(struct statement *statement)
 	case SQL_CLAIM:
 	case SQL_CLAIM_FAR:
 	case SQL_SUSPECT:
+	default: /* a relay sends none of the others */
 		break;
 	}
 	return claim_result(statement);

@@ -247,8 +247,7 @@ bool statement_run(struct statement *statement, agenda_fn *resume, void *context
 	case SQL_SWEEP:
 		statement_sweep(statement);
 		break;
-	case SQL_COUNT:
-	case SQL_INSPECT:
+	default: /* those that only read */
 		break;
 	}
 	return true;

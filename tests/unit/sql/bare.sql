@@ -40,7 +40,7 @@ claimed AS (
 , waiting AS MATERIALIZED (
   SELECT r.rs[r.free + 1 : r.n] AS rs, CASE WHEN b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(coalesce(b."available_at", '-infinity'), now() + $9::interval) END AS until
     FROM run r JOIN "Billing"."Out Box" b ON b.ctid = r.open[r.free + 1]
-   WHERE r.free < r.n AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
+   WHERE r.free < r.n AND b."status" IN ('it''s', 'SENDING') AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
@@ -110,7 +110,7 @@ claimed AS (
 , waiting AS MATERIALIZED (
   SELECT r.rs[r.free + 1 : r.n] AS rs, CASE WHEN b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(coalesce(b."available_at", '-infinity'), now() + $11::interval) END AS until
     FROM run r JOIN "Billing"."Out Box" b ON b.ctid = r.open[r.free + 1]
-   WHERE r.free < r.n AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
+   WHERE r.free < r.n AND b."status" IN ('it''s', 'SENDING') AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
@@ -161,7 +161,7 @@ claimed AS (
             NULL::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
 , waiting AS MATERIALIZED (
   SELECT h.rs, CASE WHEN b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(coalesce(b."available_at", '-infinity'), now() + $4::interval) END AS until FROM head h JOIN "Billing"."Out Box" b ON b.ctid = h.r
-   WHERE b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
+   WHERE b."status" IN ('it''s', 'SENDING') AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR coalesce(b."available_at", '-infinity') > now())
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
@@ -224,11 +224,12 @@ free AS MATERIALIZED (
    WHERE h.status <> 'FAILED' AND h.due <> 'infinity'),
 freed AS (
   UPDATE "Billing"."Out Box" SET "available_at" = now(), "changed" = now()
-   WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "Billing"."Out Box" p
-                            WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') = '9999-12-31Z'::timestamptz
-                              AND p."status" IN ('it''s', 'SENDING')
-                              AND (p."aggregate_id" IS NULL OR p."aggregate_id" IN (SELECT key FROM free))
-                            ORDER BY p."id" LIMIT 10000 FOR UPDATE SKIP LOCKED)) RETURNING 1)
+   WHERE "id" = ANY (ARRAY(
+     SELECT p."id" FROM "Billing"."Out Box" p
+      WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') = '9999-12-31Z'::timestamptz AND p."status" IN ('it''s', 'SENDING')
+        AND (p."aggregate_id" IS NULL OR p."aggregate_id" IN (SELECT key FROM free))
+      ORDER BY p."id" LIMIT 10000 FOR UPDATE SKIP LOCKED
+   )) RETURNING 1)
 SELECT count(*) FROM freed;
 
 ---- statement 7 (parameters 0)
@@ -263,7 +264,80 @@ SELECT pending, parked, in_flight, NULL::bigint, NULL::bigint, 0::bigint,
                 (SELECT max(age(r.xmin)) FROM pg_replication_slots r))::bigint
   FROM n, txid_current_snapshot() s;
 
----- statement 8 (parameters 20 21)
+---- statement 8 (parameters 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "Billing"."Out Box" p WHERE p."status" = 'FAILED' AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE AND ($1::text IS NULL OR strpos(p."last_error"::text, $1::text) > 0)
+   LIMIT $2::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 9 (parameters 22 21 1)
+WITH picked AS MATERIALIZED (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "Billing"."Out Box" p WHERE p."status" = 'FAILED' AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE AND ($1::text IS NULL OR strpos(p."last_error"::text, $1::text) > 0)
+     AND p."aggregate_id" BETWEEN $2::text::text AND $2::text::text
+   ORDER BY p."aggregate_id", p."id"
+   LIMIT $3::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 10 (parameters 11 20 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "Billing"."Out Box" p WHERE p."id" BETWEEN u.id AND u.id AND p."status" = 'FAILED' AND ((p."last_error" LIKE 'skipped: %') IS NOT TRUE OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+   LIMIT $4::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 11 (parameters 11 20 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "Billing"."Out Box" p WHERE p."id" BETWEEN u.id AND u.id AND (p."status" = 'FAILED' OR (p."status" = 'it''s' AND $2::int > 0)) AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+   LIMIT $4::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 12 (parameters 11 20 22)
+UPDATE "Billing"."Out Box" SET "status" = 'it''s', "attempts" = 0, "available_at" = now(), "lease_owner" = NULL, "changed" = now()
+     , "last_error" = CASE WHEN "last_error" LIKE 'skipped: %' THEN NULL ELSE "last_error" END
+ WHERE "id" = ANY (ARRAY(
+   SELECT p."id" FROM unnest($1::text[]::bigint[]) u (id) JOIN "Billing"."Out Box" p ON p."id" BETWEEN u.id AND u.id
+    WHERE p."status" = 'FAILED' AND ((p."last_error" LIKE 'skipped: %') IS NOT TRUE OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) FOR UPDATE OF p))
+RETURNING "id"::text, "aggregate_id"::text,
+          NULL::timestamptz;
+
+---- statement 13 (parameters 23 11 20 22)
+UPDATE "Billing"."Out Box" SET "status" = 'FAILED', "lease_owner" = NULL, "changed" = now()
+     , "last_error" = ('skipped: ' || $1::text)::text
+ WHERE "id" = ANY (ARRAY(
+   SELECT p."id" FROM unnest($2::text[]::bigint[]) u (id) JOIN "Billing"."Out Box" p ON p."id" BETWEEN u.id AND u.id
+    WHERE (p."status" = 'FAILED' OR (p."status" = 'it''s' AND $3::int > 0)) AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE AND ($4::text IS NULL OR strpos(p."last_error"::text, $4::text) > 0) FOR UPDATE OF p))
+RETURNING "id"::text, "aggregate_id"::text,
+          CASE WHEN coalesce("attempts", 0) > 0 THEN coalesce("available_at", '-infinity')::timestamptz END;
+
+---- statement 14 (parameters 24 25)
+WITH
+keys AS MATERIALIZED (SELECT DISTINCT u.key::text AS key FROM unnest($1::text[]) u (key)),
+free AS MATERIALIZED (
+  SELECT k.key FROM keys k CROSS JOIN LATERAL (
+    SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due FROM "Billing"."Out Box" p
+     WHERE p."aggregate_id" BETWEEN k.key AND k.key AND p."status" IN ('it''s', 'SENDING')
+     ORDER BY p."aggregate_id", p."id" LIMIT 1 OFFSET 0) h
+   WHERE h.status <> 'FAILED' AND h.due <> 'infinity'),
+places AS MATERIALIZED (
+  SELECT key, '9999-12-31Z'::timestamptz AS due FROM free UNION
+  SELECT f.key, u.until FROM unnest($1::text[], $2::timestamptz[]) u (key, until) JOIN free f ON f.key = u.key::text
+   WHERE u.until > now()),
+freed AS (
+  UPDATE "Billing"."Out Box" SET "available_at" = now(), "changed" = now()
+   WHERE "id" = ANY (ARRAY(
+     SELECT f.id FROM places x CROSS JOIN LATERAL (
+       SELECT p."id" AS id FROM "Billing"."Out Box" p
+        WHERE p."aggregate_id" BETWEEN x.key AND x.key AND p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') = x.due AND p."status" = 'it''s'
+        ORDER BY p."aggregate_id", p."id" LIMIT 10000 FOR UPDATE SKIP LOCKED) f LIMIT 10000
+   )) RETURNING 1)
+SELECT count(*) FROM freed;
+
+---- statement 15 (parameters 26 27)
 SELECT n.nspname::text, c.relname::text,
        CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
        a.attname::text, format_type(a.atttypid, a.atttypmod),

@@ -124,10 +124,11 @@ RETURNING o."id"::text;
 WITH
 freed AS (
   UPDATE "event_outbox" SET "available_at" = now()
-   WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "event_outbox" p
-                            WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') = '9999-12-31Z'::timestamptz
-                              AND p."status" IN ('PENDING', 'SENDING')
-                            ORDER BY p."id" LIMIT 10000 FOR UPDATE SKIP LOCKED)) RETURNING 1)
+   WHERE "id" = ANY (ARRAY(
+     SELECT p."id" FROM "event_outbox" p
+      WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') = '9999-12-31Z'::timestamptz AND p."status" IN ('PENDING', 'SENDING')
+      ORDER BY p."id" LIMIT 10000 FOR UPDATE SKIP LOCKED
+   )) RETURNING 1)
 SELECT count(*) FROM freed;
 
 ---- statement 7 (parameters 0)
@@ -163,7 +164,71 @@ SELECT pending, parked, in_flight, (SELECT count(*) FROM failed), unknown, 0::bi
                 (SELECT max(age(r.xmin)) FROM pg_replication_slots r))::bigint
   FROM n, txid_current_snapshot() s;
 
----- statement 8 (parameters 20 21)
+---- statement 8 (parameters 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "event_outbox" p WHERE p."status" = 'FAILED' AND p."settled_at" IS NULL AND ($1::text IS NULL OR strpos(p."last_error"::text, $1::text) > 0)
+   ORDER BY coalesce(p."available_at", '-infinity'), p."id"
+   LIMIT $2::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 9 (parameters 22 21 1)
+WITH picked AS MATERIALIZED (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "event_outbox" p WHERE p."status" = 'FAILED' AND p."settled_at" IS NULL AND ($1::text IS NULL OR strpos(p."last_error"::text, $1::text) > 0)
+     AND p."aggregate_id" BETWEEN $2::text::text AND $2::text::text
+   ORDER BY p."aggregate_id", p."id"
+   LIMIT $3::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 10 (parameters 11 20 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+   LIMIT $4::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 11 (parameters 11 20 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
+  SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND (p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $2::int > 0)) AND p."settled_at" IS NULL AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+   LIMIT $4::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 12 (parameters 11 20 22)
+UPDATE "event_outbox" SET "status" = 'PENDING', "attempts" = 0, "available_at" = now(), "lease_until" = NULL
+     , "settled_at" = NULL
+     , "last_error" = CASE WHEN "last_error" LIKE 'skipped: %' THEN NULL ELSE "last_error" END
+ WHERE "id" = ANY (ARRAY(
+   SELECT p."id" FROM unnest($1::text[]::bigint[]) u (id) JOIN "event_outbox" p ON p."id" BETWEEN u.id AND u.id
+    WHERE p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) FOR UPDATE OF p))
+RETURNING "id"::text, "aggregate_id"::text,
+          NULL::timestamptz;
+
+---- statement 13 (parameters 23 11 20 22)
+UPDATE "event_outbox" SET "status" = 'FAILED', "lease_until" = NULL
+     , "settled_at" = now()
+     , "last_error" = ('skipped: ' || $1::text)::text
+ WHERE "id" = ANY (ARRAY(
+   SELECT p."id" FROM unnest($2::text[]::bigint[]) u (id) JOIN "event_outbox" p ON p."id" BETWEEN u.id AND u.id
+    WHERE (p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $3::int > 0)) AND p."settled_at" IS NULL AND ($4::text IS NULL OR strpos(p."last_error"::text, $4::text) > 0) FOR UPDATE OF p))
+RETURNING "id"::text, "aggregate_id"::text,
+          CASE WHEN coalesce("attempts", 0) > 0 THEN coalesce("available_at", '-infinity')::timestamptz END;
+
+---- statement 14 (parameters)
+WITH
+freed AS (
+  UPDATE "event_outbox" SET "available_at" = now()
+   WHERE "id" = ANY (ARRAY(
+     SELECT p."id" FROM "event_outbox" p
+      WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') = '9999-12-31Z'::timestamptz AND p."status" IN ('PENDING', 'SENDING')
+      ORDER BY p."id" LIMIT 10000 FOR UPDATE SKIP LOCKED
+   )) RETURNING 1)
+SELECT count(*) FROM freed;
+
+---- statement 15 (parameters 26 27)
 SELECT n.nspname::text, c.relname::text,
        CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
        a.attname::text, format_type(a.atttypid, a.atttypmod),

@@ -42,7 +42,7 @@ claimed AS (
 , waiting AS MATERIALIZED (
   SELECT r.rs[r.free + 1 : r.n] AS rs, CASE WHEN b."status" = 'FAILED' OR b."available_at" = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(b."available_at", now() + $9::interval) END AS until
     FROM run r JOIN "public"."event_outbox" b ON b."id" = r.open[r.free + 1]
-   WHERE r.free < r.n AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR b."available_at" > now())
+   WHERE r.free < r.n AND b."settled_at" IS NULL AND b."status" IN ('PENDING', 'SENDING', 'FAILED') AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR b."available_at" > now())
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
@@ -117,7 +117,7 @@ claimed AS (
 , waiting AS MATERIALIZED (
   SELECT r.rs[r.free + 1 : r.n] AS rs, CASE WHEN b."status" = 'FAILED' OR b."available_at" = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(b."available_at", now() + $11::interval) END AS until
     FROM run r JOIN "public"."event_outbox" b ON b."id" = r.open[r.free + 1]
-   WHERE r.free < r.n AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR b."available_at" > now())
+   WHERE r.free < r.n AND b."settled_at" IS NULL AND b."status" IN ('PENDING', 'SENDING', 'FAILED') AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR b."available_at" > now())
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
@@ -172,7 +172,7 @@ claimed AS (
             o."at"::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
 , waiting AS MATERIALIZED (
   SELECT h.rs, CASE WHEN b."status" = 'FAILED' OR b."available_at" = 'infinity' THEN '9999-12-31Z'::timestamptz ELSE least(b."available_at", now() + $4::interval) END AS until FROM head h JOIN "public"."event_outbox" b ON b."id" = h.r
-   WHERE b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR b."available_at" > now())
+   WHERE b."settled_at" IS NULL AND b."status" IN ('PENDING', 'SENDING', 'FAILED') AND b."status" <> 'SENDING' AND (b."status" = 'FAILED' OR b."available_at" > now())
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
@@ -236,11 +236,12 @@ free AS MATERIALIZED (
    WHERE h.status <> 'FAILED' AND h.due <> 'infinity'),
 freed AS (
   UPDATE "public"."event_outbox" SET "available_at" = now()
-   WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "public"."event_outbox" p
-                            WHERE p."settled_at" IS NULL AND p."available_at" = '9999-12-31Z'::timestamptz
-                              AND p."status" IN ('PENDING', 'SENDING')
-                              AND (p."aggregate_id" IS NULL OR p."aggregate_id" IN (SELECT key FROM free))
-                            ORDER BY p."seq" LIMIT 10000 FOR UPDATE SKIP LOCKED)) RETURNING 1)
+   WHERE "id" = ANY (ARRAY(
+     SELECT p."id" FROM "public"."event_outbox" p
+      WHERE p."settled_at" IS NULL AND p."available_at" = '9999-12-31Z'::timestamptz AND p."status" IN ('PENDING', 'SENDING')
+        AND (p."aggregate_id" IS NULL OR p."aggregate_id" IN (SELECT key FROM free))
+      ORDER BY p."seq" LIMIT 10000 FOR UPDATE SKIP LOCKED
+   )) RETURNING 1)
 SELECT count(*) FROM freed;
 
 ---- statement 7 (parameters 0)
@@ -276,7 +277,82 @@ SELECT pending, parked, in_flight, (SELECT count(*) FROM failed), unknown, (SELE
                 (SELECT max(age(r.xmin)) FROM pg_replication_slots r))::bigint
   FROM n, txid_current_snapshot() s;
 
----- statement 8 (parameters 20 21)
+---- statement 8 (parameters 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT p."id" AS id, p."seq" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "public"."event_outbox" p WHERE p."status" = 'FAILED' AND p."settled_at" IS NULL AND ($1::text IS NULL OR strpos(p."last_error"::text, $1::text) > 0)
+   ORDER BY p."available_at", p."seq"
+   LIMIT $2::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 9 (parameters 22 21 1)
+WITH picked AS MATERIALIZED (
+  SELECT p."id" AS id, p."seq" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "public"."event_outbox" p WHERE p."status" = 'FAILED' AND p."settled_at" IS NULL AND ($1::text IS NULL OR strpos(p."last_error"::text, $1::text) > 0)
+     AND p."aggregate_id" BETWEEN $2::text::character varying AND $2::text::character varying
+   ORDER BY p."available_at", p."seq"
+   LIMIT $3::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 10 (parameters 11 20 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::uuid[]) g (id)) u CROSS JOIN LATERAL (
+  SELECT p."id" AS id, p."seq" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "public"."event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+   LIMIT $4::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 11 (parameters 11 20 22 1)
+WITH picked AS MATERIALIZED (
+  SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::uuid[]) g (id)) u CROSS JOIN LATERAL (
+  SELECT p."id" AS id, p."seq" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
+    FROM "public"."event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND (p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $2::int > 0)) AND p."settled_at" IS NULL AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+   LIMIT $4::int)
+SELECT id::text, key, tries, error FROM picked ORDER BY ord;
+
+---- statement 12 (parameters 11 20 22)
+UPDATE "public"."event_outbox" SET "status" = 'PENDING', "attempts" = 0, "available_at" = now(), "lease_until" = NULL, "lease_owner" = NULL
+     , "settled_at" = NULL
+     , "last_error" = CASE WHEN "last_error" LIKE 'skipped: %' THEN NULL ELSE "last_error" END
+ WHERE "id" = ANY (ARRAY(
+   SELECT p."id" FROM unnest($1::text[]::uuid[]) u (id) JOIN "public"."event_outbox" p ON p."id" BETWEEN u.id AND u.id
+    WHERE p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) FOR UPDATE OF p))
+RETURNING "id"::text, "aggregate_id"::text,
+          NULL::timestamptz;
+
+---- statement 13 (parameters 23 11 20 22)
+UPDATE "public"."event_outbox" SET "status" = 'FAILED', "lease_until" = NULL, "lease_owner" = NULL
+     , "settled_at" = now()
+     , "last_error" = ('skipped: ' || $1::text)::character varying(20)
+ WHERE "id" = ANY (ARRAY(
+   SELECT p."id" FROM unnest($2::text[]::uuid[]) u (id) JOIN "public"."event_outbox" p ON p."id" BETWEEN u.id AND u.id
+    WHERE (p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $3::int > 0)) AND p."settled_at" IS NULL AND ($4::text IS NULL OR strpos(p."last_error"::text, $4::text) > 0) FOR UPDATE OF p))
+RETURNING "id"::text, "aggregate_id"::text,
+          CASE WHEN coalesce("attempts", 0) > 0 THEN "available_at"::timestamptz END;
+
+---- statement 14 (parameters 24 25)
+WITH
+keys AS MATERIALIZED (SELECT DISTINCT u.key::character varying AS key FROM unnest($1::text[]) u (key)),
+free AS MATERIALIZED (
+  SELECT h.key FROM (
+    SELECT DISTINCT ON (p."aggregate_id") p."aggregate_id" AS key, p."status" AS status, p."available_at" AS due FROM "public"."event_outbox" p
+     WHERE (p."aggregate_id" IN (SELECT key FROM keys)) IS TRUE AND p."settled_at" IS NULL AND p."status" IN ('PENDING', 'SENDING', 'FAILED')
+     ORDER BY p."aggregate_id", p."seq") h
+   WHERE h.status <> 'FAILED' AND h.due <> 'infinity'),
+places AS MATERIALIZED (
+  SELECT key, '9999-12-31Z'::timestamptz AS due FROM free UNION
+  SELECT f.key, u.until FROM unnest($1::text[], $2::timestamptz[]) u (key, until) JOIN free f ON f.key = u.key::character varying
+   WHERE u.until > now()),
+freed AS (
+  UPDATE "public"."event_outbox" SET "available_at" = now()
+   WHERE "id" = ANY (ARRAY(
+     SELECT p."id" FROM "public"."event_outbox" p
+      WHERE p."settled_at" IS NULL AND p."available_at" = ANY (ARRAY(SELECT DISTINCT due FROM places)) AND p."status" = 'PENDING'
+        AND ((p."aggregate_id", p."available_at") IN (SELECT key, due FROM places)) IS TRUE LIMIT 10000 FOR UPDATE SKIP LOCKED
+   )) RETURNING 1)
+SELECT count(*) FROM freed;
+
+---- statement 15 (parameters 26 27)
 SELECT n.nspname::text, c.relname::text,
        CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
        a.attname::text, format_type(a.atttypid, a.atttypmod),

@@ -1,0 +1,126 @@
+#include "cli/sourcedb.h"
+
+#include "base/mem.h"
+
+struct slice sourcedb_cell(const void *result, int row, int column)
+{
+	const PGresult *answer = result;
+
+	if (PQgetisnull(answer, row, column))
+		return SLICE_NULL;
+	return (struct slice){PQgetvalue(answer, row, column), (size_t)PQgetlength(answer, row, column)};
+}
+
+/* ---- statements ---- */
+
+static void order_values(const struct sql_statement *statement, const struct slice by_param[SQL_PARAMS],
+			 struct slice values[SQL_PARAMS])
+{
+	int i;
+
+	for (i = 0; i < statement->n_params; i++)
+		values[i] = by_param[statement->params[i]];
+}
+
+static void name_cure(struct sourcedb *db)
+{
+	struct err denied = db->err;
+
+	if (db->exit_code == CLI_PERMISSION)
+		err_set(&db->err, "%s; `outboxd schema --source %s` ends with the GRANTs that are needed",
+			denied.text, db->source->name);
+}
+
+PGresult *sourcedb_run(struct sourcedb *db, enum sql_kind kind, const struct slice values[SQL_PARAMS])
+{
+	const struct sql_statement *statement = kind == SQL_INSPECT ? &sql_inspect : sql_statement(db->sql, kind);
+	struct slice ordered[SQL_PARAMS];
+	PGresult *result;
+
+	order_values(statement, values, ordered);
+	result = pgblocking_run(db->pg, statement, ordered, &db->exit_code, &db->err);
+	if (result == NULL)
+		name_cure(db);
+	return result;
+}
+
+bool sourcedb_begin(struct sourcedb *db)
+{
+	return pgblocking_begin(db->pg, &db->exit_code, &db->err);
+}
+
+PGresult *sourcedb_add(struct sourcedb *db, enum sql_kind kind, const struct slice values[SQL_PARAMS])
+{
+	const struct sql_statement *statement = sql_statement(db->sql, kind);
+	struct slice ordered[SQL_PARAMS];
+	PGresult *result;
+
+	order_values(statement, values, ordered);
+	result = pgblocking_add(db->pg, statement, ordered, &db->exit_code, &db->err);
+	if (result == NULL)
+		name_cure(db);
+	return result;
+}
+
+bool sourcedb_end(struct sourcedb *db, bool commit)
+{
+	return pgblocking_end(db->pg, commit, &db->exit_code, &db->err);
+}
+
+/* ---- opening ---- */
+
+static PGresult *inspect(struct sourcedb *db)
+{
+	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+	struct buf table = {0};
+	PGresult *result = NULL;
+
+	db->exit_code = CLI_CONFIG;
+	if (sql_table_name(db->source->table, &table, &db->err)) {
+		values[SQL_P_TABLE] = (struct slice){table.bytes, table.len};
+		values[SQL_P_KEY_COLUMN] = slice_of(db->source->columns[COLUMN_KEY]);
+		if (values[SQL_P_KEY_COLUMN].bytes == NULL)
+			values[SQL_P_KEY_COLUMN] = slice_of("");
+		result = sourcedb_run(db, SQL_INSPECT, values);
+	}
+	buf_free(&table);
+	return result;
+}
+
+/* False: the table is not there, or does not fit. */
+static bool build_sql(struct sourcedb *db, const PGresult *result)
+{
+	size_t n_rows = (size_t)PQntuples(result);
+	struct sql_table_facts facts;
+	struct arena *arena;
+
+	db->exit_code = CLI_CONFIG;
+	if (n_rows == 0)
+		return err_set(&db->err,
+			       "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
+			       db->source->table, db->source->name);
+	arena = arena_new();
+	sql_read_facts(&facts, sourcedb_cell, result, n_rows, arena);
+	db->sql = sql_new(db->source, &facts, NULL, &db->err);
+	arena_free(arena);
+	return db->sql != NULL;
+}
+
+bool sourcedb_open(struct sourcedb *db, const struct config_source *source)
+{
+	PGresult *result;
+	bool built;
+
+	*db = (struct sourcedb){.source = source};
+	db->pg = pgblocking_open(&source->postgres, &db->exit_code, &db->err);
+	result = db->pg == NULL ? NULL : inspect(db);
+	built = result != NULL && build_sql(db, result);
+	PQclear(result);
+	return built;
+}
+
+void sourcedb_close(struct sourcedb *db)
+{
+	sql_free(db->sql);
+	pgblocking_close(db->pg);
+}
