@@ -94,14 +94,16 @@ static struct slice neutral(enum sql_param param, struct pgarray *array, char by
 		[SQL_P_HOT_KEYS] = PGOID_TEXT,	    [SQL_P_HOT_HELD] = PGOID_INT4, [SQL_P_IDS] = PGOID_TEXT,
 		[SQL_P_LEASES] = PGOID_TIMESTAMPTZ, [SQL_P_STATES] = PGOID_TEXT,   [SQL_P_DELAYS] = PGOID_INTERVAL,
 		[SQL_P_BACKS] = PGOID_INT4,	    [SQL_P_ERRORS] = PGOID_TEXT,   [SQL_P_OWNERS] = PGOID_TEXT,
-		[SQL_P_FIRSTS] = PGOID_INT4,	    [SQL_P_LASTS] = PGOID_INT4,
+		[SQL_P_FIRSTS] = PGOID_INT4,	    [SQL_P_LASTS] = PGOID_INT4,	   [SQL_P_KEYS] = PGOID_TEXT,
+		[SQL_P_UNTILS] = PGOID_TIMESTAMPTZ,
 	};
 
 	if (arrays[param] != 0) {
 		pgarray_begin(array, arrays[param]);
 		return pgarray_end(array);
 	}
-	if (param == SQL_P_OWNER || param == SQL_P_FAR_ID)
+	if (param == SQL_P_OWNER || param == SQL_P_FAR_ID || param == SQL_P_KEY || param == SQL_P_ERROR ||
+	    param == SQL_P_REASON)
 		return slice_of("0");
 	if (param == SQL_P_LEASE || param == SQL_P_PARK_MAX)
 		return pg_put_interval_us(bytes, 0);
