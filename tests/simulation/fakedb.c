@@ -141,12 +141,18 @@ static bool frozen(const struct request *request, agenda_fn *fn)
 	return true;
 }
 
+/* The client knows, or is no more. */
+static bool is_over(const struct request *request)
+{
+	return request->answered || request->pool->left;
+}
+
 void request_on_answer(void *context)
 {
 	struct request *request = context;
 	struct db_answer given = {.verdict = VERDICT_OK, .message = ""};
 
-	if (request->answered || frozen(request, request_on_answer))
+	if (is_over(request) || frozen(request, request_on_answer))
 		return;
 	if (request->sqlstate != NULL) {
 		struct sql_judgement judgement = verdict_of_sqlstate(request->sqlstate);
@@ -167,7 +173,7 @@ static void on_unknown(void *context)
 	struct request *request = context;
 	struct db_answer given = {.verdict = VERDICT_UNKNOWN, .message = "connection lost"};
 
-	if (!request->answered && !frozen(request, on_unknown))
+	if (!is_over(request) && !frozen(request, on_unknown))
 		answer(request, &given);
 }
 
@@ -195,7 +201,7 @@ static void on_client_timeout(void *context)
 {
 	struct request *request = context;
 
-	if (!request->answered && request->connection != NULL && !frozen(request, on_client_timeout))
+	if (!is_over(request) && request->connection != NULL && !frozen(request, on_client_timeout))
 		lose(request->connection);
 }
 
