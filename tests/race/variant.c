@@ -82,14 +82,14 @@ void race_create_table(PGconn *conn, const struct race_variant *variant, const c
 		"CREATE TABLE %s (id bigint %s, aggregate_id text, payload text, status text NOT NULL DEFAULT 'PENDING', "
 		"attempts int NOT NULL DEFAULT 0, available_at timestamptz %s, last_error text, "
 		"created_at timestamptz DEFAULT now()%s%s%s)%s",
-		base,
-		variant->partitioned ? "NOT NULL DEFAULT nextval('race_ids')"
-				     : "GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+		base, variant->partitioned ? "NOT NULL" : "GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 		variant->one_column ? "" : "NOT NULL DEFAULT now()",
 		variant->one_column ? "" : ", lease_until timestamptz", variant->owner ? ", lease_owner text" : "",
 		variant->settled ? ", settled_at timestamptz" : "",
 		variant->partitioned ? " PARTITION BY HASH (aggregate_id)" : " WITH (fillfactor = 50)");
 	if (variant->partitioned) {
+		server_run(conn, "CREATE SEQUENCE %s_ids OWNED BY %s.id", base, base);
+		server_run(conn, "ALTER TABLE %s ALTER id SET DEFAULT nextval('%s_ids')", base, base);
 		server_run(conn, "CREATE TABLE %s_0 PARTITION OF %s FOR VALUES WITH (MODULUS 2, REMAINDER 0)", base,
 			   base);
 		server_run(conn, "CREATE TABLE %s_1 PARTITION OF %s FOR VALUES WITH (MODULUS 2, REMAINDER 1)", base,

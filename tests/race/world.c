@@ -284,12 +284,7 @@ struct race_world *world_new(const char *dsn, const struct race_variant *variant
 				     .max_rows = MAX_ROWS};
 	world->rows = MEM_NEW_ARRAY(MAX_ROWS, struct race_row);
 	pthread_mutex_init(&world->mutex, NULL);
-	/* Variants start at the same time; two that make one sequence would collide. */
-	if (variant->partitioned)
-		server_run(conn, "SET client_min_messages = warning; CREATE SEQUENCE IF NOT EXISTS race_ids");
 	race_create_table(conn, variant, world->table);
-	if (variant->partitioned)
-		server_run(conn, "SELECT setval('race_ids', 1, false)");
 	world->source = race_source(variant, world->table);
 	world->sql = sql_new(&world->source, server_inspect(conn, &world->source), NULL, &err);
 	if (world->sql == NULL)
