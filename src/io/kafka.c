@@ -4,7 +4,7 @@
  *
  * and the producer:
  *
- *   ABSENT --create--> RUNNING --fatal or stalled: condemn--> CONDEMNED --all answered: retire--> ABSENT
+ *   ABSENT --create--> RUNNING --fatal or stalled: condemn--> CONDEMNED --all answered: retire--> ENDING --bury--> ABSENT
  *
  * Invariants:
  * 1. Each accepted message is one struct sent in `outstanding`, from the call until its answer, and the library's opaque
@@ -36,15 +36,16 @@
 #define OVERDUE_TICKS 4 /* beyond message_timeout; the library looks for what has timed out once a second */
 #define REPORT_TICKS 2	/* what a fatal producer has in flight may still be acknowledged for so long */
 #define GIVE_UP_TICKS 5 /* a condemned producer is destroyed after so long, reports or not */
-#define PAUSE_TICKS 5	/* between producers when the last one has delivered nothing */
+#define PAUSE_TICKS 5	/* between producers when the last one has ended for nothing */
 #define IDLE_TICKS 60	/* one for exceptions is closed after so long without messages */
 #define FREE_ROUNDS 20	/* that kafka_free waits for the reports of what it purges */
 #define FREE_ROUND_MS 100
 
 enum producer_state {
-	PRODUCER_ABSENT,   /* none; made anew at retry_at */
-	PRODUCER_RUNNING,  /* takes messages */
-	PRODUCER_CONDEMNED /* takes none; reports of what it has are awaited */
+	PRODUCER_ABSENT,    /* none; made anew at retry_at */
+	PRODUCER_RUNNING,   /* takes messages */
+	PRODUCER_CONDEMNED, /* takes none; reports of what it has are awaited */
+	PRODUCER_ENDING	    /* nobody uses it any more; the library's threads come to their end */
 };
 
 /* A message that the library has. */
@@ -65,7 +66,8 @@ struct kafka {
 	bool spare; /* for exceptions: there only while it is needed */
 
 	enum producer_state state;
-	struct kafkaproducer *producer; /* NULL when ABSENT */
+	struct kafkaproducer *producer; /* NULL when ABSENT or ENDING */
+	struct kafkaproducer *ending;	/* NULL unless ENDING */
 	struct kafkaconf_limits limits; /* of the last one */
 	rd_kafka_event_t *event;	/* reports that are being handled, turn by turn; else NULL */
 	struct list outstanding;
@@ -98,10 +100,6 @@ static bool sends_no_more(const struct kafka *kafka)
 
 static void condemn(struct kafka *kafka, enum kafka_replacement reason, const char *error, const char *text)
 {
-	static const char *const names[] = {[KAFKA_REPLACED_FATAL] = "fatal",
-					    [KAFKA_REPLACED_STALLED] = "stalled",
-					    [KAFKA_REPLACED_PURGED] = "purged"};
-
 	if (kafka->state != PRODUCER_RUNNING)
 		return;
 	kafka->state = PRODUCER_CONDEMNED;
@@ -109,7 +107,7 @@ static void condemn(struct kafka *kafka, enum kafka_replacement reason, const ch
 	kafka->condemned_for = reason;
 	kafka->replacements[reason]++;
 	LOG(reason == KAFKA_REPLACED_PURGED ? LOG_WARN : LOG_ERROR, "producer_replaced",
-	    log_str("reason", names[reason]), log_str("error", error), log_str("message", text),
+	    log_str("reason", kafka_replacement_names[reason]), log_str("error", error), log_str("message", text),
 	    log_int("outstanding", (int64_t)kafka->outstanding.length));
 	kafkalink_set(&kafka->link, LINK_NEW, "");
 	err_set(&kafka->link.reason, "the producer is being replaced: %s: %s", error, text);
@@ -260,18 +258,27 @@ static void create(struct kafka *kafka)
 	ev_idle_start(kafka->loop, &kafka->again);
 }
 
-/* Destroys the producer and answers what it never reported: only now does nobody read their bytes any more. */
 static void retire(struct kafka *kafka)
+{
+	while (serve_queue(kafka, REPORTS_A_TURN, 0))
+		;
+	kafka->retry_at =
+		kafka->ticks + (kafka->useful || kafkaproducer_was_refused(kafka->producer) ? 0 : PAUSE_TICKS);
+	kafkaproducer_end(kafka->producer);
+	kafka->ending = kafka->producer;
+	kafka->producer = NULL;
+	kafka->state = PRODUCER_ENDING;
+}
+
+/* Answers what it never reported: only now does nobody read their bytes any more. */
+static void bury(struct kafka *kafka)
 {
 	struct kafka_answer lost;
 	struct list_node *node;
 
-	while (serve_queue(kafka, REPORTS_A_TURN, 0))
-		;
-	kafkaproducer_free(kafka->producer);
-	kafka->producer = NULL;
+	(list_empty(&kafka->outstanding) ? kafkaproducer_leave : kafkaproducer_free)(kafka->ending);
+	kafka->ending = NULL;
 	kafka->state = PRODUCER_ABSENT;
-	kafka->retry_at = kafka->ticks + (kafka->useful ? 0 : PAUSE_TICKS);
 	while ((node = list_first(&kafka->outstanding)) != NULL) {
 		lost = kafkaanswer_of_loss();
 		blame_the_end(kafka, LIST_OWNER(node, struct sent, node), &lost);
@@ -281,12 +288,6 @@ static void retire(struct kafka *kafka)
 
 /* ---- the loop ---- */
 
-static bool condemned_is_over(const struct kafka *kafka)
-{
-	return kafka->state == PRODUCER_CONDEMNED &&
-	       (list_empty(&kafka->outstanding) || kafka->ticks - kafka->condemned_at >= GIVE_UP_TICKS);
-}
-
 static void serve(struct kafka *kafka)
 {
 	bool more = false;
@@ -295,8 +296,11 @@ static void serve(struct kafka *kafka)
 		condemn_if_fatal(kafka);
 		more = serve_queue(kafka, REPORTS_A_TURN, 0);
 	}
-	if (condemned_is_over(kafka))
+	if (kafka->state == PRODUCER_CONDEMNED &&
+	    (list_empty(&kafka->outstanding) || kafka->ticks - kafka->condemned_at >= GIVE_UP_TICKS))
 		retire(kafka);
+	if (kafka->ending != NULL && kafkaproducer_has_ended(kafka->ending))
+		bury(kafka);
 	if (kafka->state == PRODUCER_ABSENT && !kafka->spare && kafka->ticks >= kafka->retry_at)
 		create(kafka);
 	else
@@ -392,16 +396,16 @@ struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config,
 
 void kafka_free(struct kafka *kafka)
 {
-	int rounds = 0;
-
 	if (kafka == NULL)
 		return;
 	if (kafka->producer != NULL) {
 		kafkaproducer_purge(kafka->producer, true);
-		while (!list_empty(&kafka->outstanding) && rounds++ < FREE_ROUNDS)
+		for (int i = 0; i < FREE_ROUNDS && !list_empty(&kafka->outstanding); i++)
 			serve_queue(kafka, INT_MAX, FREE_ROUND_MS);
 		retire(kafka);
 	}
+	if (kafka->ending != NULL)
+		bury(kafka);
 	ev_io_stop(kafka->loop, &kafka->wake);
 	ev_idle_stop(kafka->loop, &kafka->again);
 	ev_timer_stop(kafka->loop, &kafka->tick);

@@ -42,7 +42,8 @@ enum kafka_kind {
 struct kafka *kafka_new(struct ev_loop *loop, const struct config_kafka *config, enum kafka_kind kind,
 			kafka_answer_fn *on_answer);
 
-/* Purges what is left, answers it, frees all; NULL is nothing. Not inside an answer. */
+/* Purges what is left, answers it, frees all; NULL is nothing. Not inside an answer. Waits while the library has a message, and for
+ * half a second for its threads: one that looks up a host name is left to itself. */
 void kafka_free(struct kafka *kafka);
 
 /* Hands a message over; value bytes are borrowed until the answer, everything else for the call.
@@ -78,6 +79,7 @@ enum kafka_replacement {
 	KAFKA_REPLACED_PURGED	/* a gapless one that was purged */
 };
 #define KAFKA_REPLACEMENTS (KAFKA_REPLACED_PURGED + 1)
+extern const char *const kafka_replacement_names[KAFKA_REPLACEMENTS]; /* for logs and labels */
 uint64_t kafka_replacements(const struct kafka *kafka, enum kafka_replacement reason);
 
 /* Judges the settings as the library does, without connecting. False, err and *property (the offending one's index in

@@ -4,6 +4,9 @@
 
 #include <inttypes.h>
 
+const char *const kafka_replacement_names[KAFKA_REPLACEMENTS] = {
+	[KAFKA_REPLACED_FATAL] = "fatal", [KAFKA_REPLACED_STALLED] = "stalled", [KAFKA_REPLACED_PURGED] = "purged"};
+
 static bool is_size_error(rd_kafka_resp_err_t code)
 {
 	return code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || code == RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE ||

@@ -4,10 +4,19 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS 1000000000L
+#define LEAVE_NS (SECOND_NS / 2)
+
+static const uint64_t one = 1; /* an eventfd takes nothing shorter than 8 bytes */
 
 static rd_kafka_t *new_client(const struct config_kafka *config, enum kafka_kind kind,
 			      struct kafkaconf_limits *limits, struct err *err)
@@ -44,7 +53,6 @@ int kafkaproducer_descriptor(void)
 struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,
 					struct err *err)
 {
-	static const uint64_t one = 1; /* an eventfd takes nothing shorter than 8 bytes */
 	struct kafkaconf_limits limits;
 	rd_kafka_t *rk = new_client(config, kind, &limits, err);
 	struct kafkaproducer *producer;
@@ -54,6 +62,7 @@ struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum 
 	producer = MEM_NEW(struct kafkaproducer);
 	producer->rk = rk;
 	producer->limits = limits;
+	producer->fd = fd;
 	producer->topics = kafkatopics_new(rk);
 	rd_kafka_set_log_queue(rk, NULL); /* to the main queue, else lines come in the library's threads */
 	producer->queue = rd_kafka_queue_get_main(rk);
@@ -62,12 +71,73 @@ struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum 
 	return producer;
 }
 
-void kafkaproducer_free(struct kafkaproducer *producer)
+/* The first one to give it up leaves it to the other. */
+static void give_up(struct kafkaproducer *producer)
 {
+	if (atomic_exchange(&producer->given_up, true))
+		mem_free(producer);
+}
+
+static void *end(void *context)
+{
+	struct kafkaproducer *producer = context;
+	ssize_t told;
+
 	kafkatopics_free(producer->topics);
 	rd_kafka_queue_destroy(producer->queue);
 	rd_kafka_destroy(producer->rk);
-	mem_free(producer);
+	atomic_store(&producer->ended, true);
+	told = write(producer->fd, &one, sizeof(one));
+	(void)told; /* the owner looks once a second in any case */
+	close(producer->fd);
+	give_up(producer);
+	return NULL;
+}
+
+void kafkaproducer_end(struct kafkaproducer *producer)
+{
+	sigset_t all, before;
+
+	rd_kafka_queue_io_event_enable(producer->queue, -1, NULL, 0);
+	producer->fd = fcntl(producer->fd, F_DUPFD_CLOEXEC, 0); /* the owner may leave, and close its own */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+	producer->has_thread = pthread_create(&producer->end, NULL, end, producer) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!producer->has_thread)
+		end(producer); /* late is better than not at all */
+}
+
+bool kafkaproducer_was_refused(const struct kafkaproducer *producer)
+{
+	return rd_kafka_fatal_error(producer->rk, NULL, 0) == RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE;
+}
+
+bool kafkaproducer_has_ended(const struct kafkaproducer *producer)
+{
+	return atomic_load(&producer->ended);
+}
+
+void kafkaproducer_free(struct kafkaproducer *producer)
+{
+	if (producer->has_thread)
+		pthread_join(producer->end, NULL);
+	give_up(producer);
+	CRASH_POINT(PRODUCER_ENDED);
+}
+
+/* At the end of the process, so that all is tidied up if it can be. */
+void kafkaproducer_leave(struct kafkaproducer *producer)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += LEAVE_NS;
+	until.tv_sec += until.tv_nsec / SECOND_NS;
+	until.tv_nsec %= SECOND_NS;
+	if (producer->has_thread && pthread_clockjoin_np(producer->end, NULL, CLOCK_MONOTONIC, &until) != 0)
+		pthread_detach(producer->end);
+	give_up(producer);
 	CRASH_POINT(PRODUCER_ENDED);
 }
 

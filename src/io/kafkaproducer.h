@@ -8,11 +8,19 @@
 #include "io/kafkaconf.h"
 #include "io/kafkatopics.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 struct kafkaproducer {
 	rd_kafka_t *rk;
 	rd_kafka_queue_t *queue; /* reports, errors, statistics and log lines */
 	struct kafkatopics *topics;
 	struct kafkaconf_limits limits;
+	int fd;
+	pthread_t end; /* the thread that destroys the library's client */
+	bool has_thread;
+	atomic_bool ended;
+	atomic_bool given_up; /* by the thread or by its owner: the other one frees the memory */
 };
 
 /* The eventfd of kafkaproducer_new, to be closed by the caller. Aborts when there is none to be had. */
@@ -22,8 +30,20 @@ int kafkaproducer_descriptor(void);
 struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,
 					struct err *err) must_check;
 
-/* Waits for the library's threads. After it nobody reads the messages' bytes any more. */
+/* A refused record was its end: the brokers do answer, and another producer, which gets other records, need not wait. */
+bool kafkaproducer_was_refused(const struct kafkaproducer *producer);
+
+/* The library's threads begin to end, and nothing but the next three functions may be called any more. It happens in a
+ * thread of its own, because one of them may be looking up a host name, for as long as the resolver takes. fd is written
+ * at the end. */
+void kafkaproducer_end(struct kafkaproducer *producer);
+bool kafkaproducer_has_ended(const struct kafkaproducer *producer);
+
+/* Waits for the end. After it nobody reads the messages' bytes any more. */
 void kafkaproducer_free(struct kafkaproducer *producer);
+
+/* For one that has no message any more: waits for a moment, and leaves the rest to the thread. */
+void kafkaproducer_leave(struct kafkaproducer *producer);
 
 /* 0: accepted, and a report will bring the opaque. Else none will. The value's bytes are borrowed until the report. */
 rd_kafka_resp_err_t kafkaproducer_send(struct kafkaproducer *producer, const struct message *message,

@@ -24,7 +24,7 @@ enum phase {
 	LISTENING,    /* LISTEN was sent */
 	PROVING,      /* the channels are listened on; waits for its own notification */
 	ACTIVE,	      /* proven */
-	PINGED,	      /* proven; waits for the answer of an empty query */
+	PINGED,	      /* proven; waits for the answer of a query */
 	REFUSED	      /* LISTEN or the proof has failed: waits for the next try */
 };
 
@@ -278,15 +278,25 @@ static void on_query_done(struct listener *listener)
 		on_listening(listener);
 }
 
+/* After a failover, what is notified is notified elsewhere. Does the ping's answer say that here nobody can write? */
+static bool is_read_only(const PGresult *result)
+{
+	return PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 &&
+	       strcmp(PQgetvalue(result, 0, 0), "on") == 0;
+}
+
 /* False: the connection was given up. */
 static bool take_result(struct listener *listener, PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	bool failed = PQresultStatus(result) == PGRES_FATAL_ERROR;
-	bool useless = failed && (sqlstate == NULL || verdict_of_sqlstate(sqlstate).fault == SQL_CONNECTION);
+	bool read_only = is_read_only(result);
+	bool useless = read_only ||
+		       (failed && (sqlstate == NULL || verdict_of_sqlstate(sqlstate).fault == SQL_CONNECTION));
 
-	if (failed)
-		err_set(&listener->refusal, "%s", pgconn_message(result));
+	if (failed || read_only)
+		err_set(&listener->refusal, "%s",
+			failed ? pgconn_message(result) : "the server has become read-only");
 	PQclear(result);
 	if (!useless)
 		return true;
@@ -346,13 +356,13 @@ static void on_lost(void *context, const char *reason, bool was_ready)
 
 static const struct pgconn_events events = {on_ready, on_input, on_lost};
 
-/* An empty query costs the server no transaction, unlike a NOTIFY. */
+/* It costs the server no transaction id and no snapshot, unlike a NOTIFY. */
 static void ping(struct listener *listener)
 {
 	if (give_way(listener))
 		return;
 	enter(listener, PINGED, ANSWER_SECONDS);
-	if (PQsendQuery(listener->conn.pg, "") != 1 || !pgconn_flush(&listener->conn))
+	if (PQsendQuery(listener->conn.pg, "SHOW transaction_read_only") != 1 || !pgconn_flush(&listener->conn))
 		pgconn_lose(&listener->conn, NULL);
 }
 

@@ -52,14 +52,13 @@ struct fleet *fleet_new(struct ev_loop *loop, struct metrics *metrics)
 /* A series goes on with the source of the same name, whatever its producer counts. */
 static void count_replacements(struct fleet *fleet, struct member *member)
 {
-	static const char *const reasons[KAFKA_REPLACEMENTS] = {"fatal", "stalled", "purged"};
 	uint64_t now;
 	int i;
 
 	for (i = 0; i < KAFKA_REPLACEMENTS; i++) {
 		now = shared_replacements(member->broker, i);
 		metrics_series(fleet->metrics, METRIC_PRODUCER_REPLACEMENTS, source_config(member->source)->name,
-			       reasons[i])
+			       kafka_replacement_names[i])
 			->value += (double)(now - member->replacements[i]);
 		member->replacements[i] = now;
 	}

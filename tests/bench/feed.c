@@ -35,6 +35,7 @@ void feed_open(struct feed *feed, const struct config_kafka *config)
 
 void feed_close(struct feed *feed)
 {
+	kafkaproducer_end(feed->producer);
 	kafkaproducer_free(feed->producer);
 	close(feed->fd);
 }

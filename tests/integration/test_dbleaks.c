@@ -98,8 +98,10 @@ static void fail_to_connect(struct dbpool *pool, int times)
 	}
 }
 
-/* By the network, by the server, by libpq itself; a thousand times when there is time for it. */
-static const char *const useless[] = {"port=1", "dbname=nowhere", "sslmode=nonsense"};
+/* By the network, by the server, by libpq itself; with a name that is found, and one that is not, which c-ares knows
+ * without asking anybody; a thousand times when there is time for it. */
+static const char *const useless[] = {"port=1", "dbname=nowhere", "sslmode=nonsense", "host=localhost port=1",
+				      "host=nowhere.onion"};
 
 START_TEST(test_F061_failed_connects_leave_nothing_behind)
 {

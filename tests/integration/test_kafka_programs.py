@@ -9,7 +9,7 @@ from rig.process import Process
 BUILD = pathlib.Path(os.environ.get("BUILD", pathlib.Path(__file__).parents[2] / "build"))
 
 # Program and test case of its own (as Check's CK_RUN_CASE), side by side since they mostly wait.
-PROGRAMS = [("test_kafka", case) for case in ("bytes", "answers", "outages", "producer", "topics")]
+PROGRAMS = [("test_kafka", case) for case in ("bytes", "answers", "outages", "producer", "gaps", "topics")]
 PROGRAMS += [("test_kafkalimits", "kafkalimits"), ("test_kafkaconf", "kafkaconf"), ("test_verdict_codes", "verdict_codes")]
 
 

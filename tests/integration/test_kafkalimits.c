@@ -224,6 +224,30 @@ START_TEST(test_F045_a_single_producer_has_each_message_judged_alone)
 }
 END_TEST
 
+/* ---- after a refusal ---- */
+
+START_TEST(test_a_refused_record_is_no_reason_to_pause)
+{
+	struct letter letter;
+	struct bench bench;
+	int i;
+
+	bench_open(&bench);
+	bench.kind = KAFKA_GAPLESS;
+	bench_start(&bench);
+	/* The very first record of each producer is refused; the time is less than that of one pause. */
+	for (i = 0; i < 2; i++) {
+		bench_fail(&bench, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, 1);
+		bench_send_all(&bench, &letter, 1, "topic");
+		bench_settle(&bench, SOON);
+		bench_check_all(&letter, 1, VERDICT_RETRY, FAULT_TOPIC, false);
+		bench_wait_up(&bench, true, 3);
+	}
+	ck_assert_int_eq(kafka_replacements(bench.kafka, KAFKA_REPLACED_FATAL), 2);
+	bench_close(&bench);
+}
+END_TEST
+
 Suite *suite(void)
 {
 	Suite *suite = suite_create("kafkalimits");
@@ -237,6 +261,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_F047_no_wake_up_is_lost);
 	tcase_add_test(tcase, test_F047_others_have_their_turn);
 	tcase_add_test(tcase, test_F047_a_report_wakes_the_loop);
+	tcase_add_test(tcase, test_a_refused_record_is_no_reason_to_pause);
 	tcase_add_test(tcase, test_F045_a_single_producer_has_each_message_judged_alone);
 	suite_add_tcase(suite, tcase);
 	return suite;
