@@ -116,12 +116,12 @@ def test_F060_stopped_while_a_name_is_looked_up(names, start):
 
 
 def test_F060_several_addresses(mock_outbox, cluster, names, start):
-    """The first one refuses: the second is taken at once. Then the first one is silent: it is left after the time limit."""
-    names.addresses = {NAME: ["127.0.0.2", "127.0.0.1"]}
+    """Some refuse: the next is taken at once. Then one is silent: it is left after the time limit."""
+    names.addresses = {NAME: ["::1", "127.0.0.2", "127.0.0.1"]}
     relay = start()
     with socket.create_server(("127.0.0.2", cluster.port)):  # the kernel accepts, and nobody says a word
         mock_outbox.database.terminate()
-        wait_until(lambda: len(relay.events("postgres_up")) == 2, 15, relay.log)
+        wait_until(lambda: len(relay.events("postgres_up")) == 2, 20, relay.log)
         deliver(mock_outbox)
 
 
@@ -145,6 +145,18 @@ def test_F060_lists_of_hosts(mock_outbox, cluster, names, start, case):
     start(host=hosts, port=port.format(port=cluster.port, other=free_port()))
     deliver(mock_outbox)
     assert sorted(names.asked) == sorted(asked)
+
+
+def test_F060_an_address_beside_the_name(mock_outbox, names, start):
+    start(host="gone.test", hostaddr="127.0.0.1")
+    deliver(mock_outbox)
+    assert not names.asked
+
+
+def test_F060_lists_that_do_not_fit_each_other(names, start):
+    relay = start(ready=False, host="one.test,two.test", port="1,2,3")
+    relay.wait_event("postgres_down", reason="3 ports and 2 hosts were given")
+    assert not names.asked
 
 
 @pytest.mark.parametrize("way", ["environment", "service"])

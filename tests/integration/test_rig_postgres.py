@@ -96,6 +96,42 @@ def test_the_proxy_is_a_black_hole(database, proxy):
     psycopg2.connect(database.dsn(port=proxy.port, connect_timeout=2)).close()
 
 
+@pytest.mark.parametrize("fault,told", [
+    (lambda proxy: proxy.cut(reset=True), "reset by peer|closed the connection unexpectedly"),  # it may have been read already
+    (lambda proxy: proxy.half_close("client"), "closed the connection unexpectedly"),
+    (lambda proxy: proxy.half_close("server"), "closed the connection unexpectedly"),
+], ids=["reset", "from the server", "from the client"])
+def test_the_proxy_ends_connections_in_every_way(database, proxy, fault, told):
+    cursor = psycopg2.connect(database.dsn(port=proxy.port)).cursor()
+    cursor.execute("SELECT 1")
+    fault(proxy)
+    with pytest.raises(psycopg2.OperationalError, match=told):
+        cursor.execute("SELECT 1")
+    wait_until(lambda: not proxy.open(), 5, proxy.open)
+
+
+def test_the_proxy_swallows_the_question_of_one_connection(database, proxy):
+    database.execute("CREATE TABLE t (a int)")
+    proxy.crumble = True
+    one, other = (psycopg2.connect(database.dsn(port=proxy.port, application_name=name)) for name in ("one", "other"))
+    for each in (one, other):
+        each.autocommit = True
+        each.cursor().execute("SET statement_timeout = 0")
+    proxy.only = lambda link: b"one" in link.head
+    proxy.swallow_questions = True
+    pid = os.fork()
+    if pid == 0:
+        try:
+            one.cursor().execute("INSERT INTO t VALUES (1)")
+        finally:
+            os._exit(7)
+    other.cursor().execute("INSERT INTO t VALUES (2)")
+    stays(lambda: database.all("SELECT a FROM t") == [(2,)], 0.5)
+    proxy.heal()  # the connection's bytes are gone: it is cut
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert len(proxy.open()) == 1
+
+
 def test_waiting_says_what_it_saw_last():
     with pytest.raises(AssertionError, match="seven.*last seen: 0"):
         wait_until(lambda: 0, 0.05, "seven")

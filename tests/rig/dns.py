@@ -21,7 +21,7 @@ class NameServer:
     folder  for resolv.conf, and for hosts, which a test may write anew
     env     for the program that is to ask this one
 
-    getaddrinfo(), which does not ask it, finds what block_on() said last; of all other names it hears nothing for 20 s."""
+    getaddrinfo(), which does not ask it, finds what blocking() said last; for another name it waits, 20 s at most."""
 
     def __init__(self, folder, addresses=()):
         self.addresses, self.silent, self.delay, self.asked = dict(addresses), False, 0.0, collections.Counter()
@@ -35,7 +35,7 @@ class NameServer:
                     "NAMES_PORT": str(self._socket.getsockname()[1])}
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def block_on(self, **addresses):
+    def blocking(self, **addresses):
         """{name: IPv4 address}"""
         part = self.folder / "blocking.part"
         part.write_text("".join(f"{address} {name}\n" for name, address in addresses.items()))

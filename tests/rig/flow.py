@@ -24,15 +24,15 @@ class Writer:
     """A thread that writes rows with n = 0, 1, 2 ... in the order of their ids, in small transactions, until stop().
 
     backlog: it waits while so many rows are unsettled, so that there is work at any speed; rate: rows a second at most.
-    mine: the condition for its rows, of one that goes on after each outage of the server. columns: as of Outbox.fill. A
-    context manager: the thread ends with the block, whatever happens."""
+    mine: the condition for its rows, of one that goes on after each outage of the server; rows: so many are there already.
+    columns: as of Outbox.fill. A context manager: the thread ends with the block, whatever happens."""
 
-    def __init__(self, outbox, keys=1, rate=None, backlog=2000, mine=None, **columns):
+    def __init__(self, outbox, keys=1, rate=None, backlog=2000, mine=None, rows=0, **columns):
         self.outbox = copy.copy(outbox)
         # A session of its own.
         self.outbox.database = Database(outbox.database.cluster, outbox.database.name, one_try=mine is not None)
         self.keys, self.rate, self.backlog, self.mine, self.columns = keys, rate, backlog, mine, columns
-        self.rows, self.error = 0, None
+        self.rows, self.error = rows, None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -43,7 +43,7 @@ class Writer:
     def __exit__(self, *exception):
         self._end.set()
         self._thread.join(30)
-        self.outbox.database.session().close()
+        self.outbox.database.close()
 
     def stop(self):
         """Ends it; returns how many rows there are."""
@@ -56,11 +56,11 @@ class Writer:
         assert self.error is None, self.error
 
     def _run(self):
-        begin = time.monotonic()
+        begin, first = time.monotonic(), self.rows
         try:
             while not self._end.is_set():
                 try:
-                    self._write(begin)
+                    self._write(begin, first)
                 except AWAY:
                     if not self.mine:
                         raise
@@ -68,10 +68,10 @@ class Writer:
         except Exception as error:  # told by stop()
             self.error = error
 
-    def _write(self, begin):
+    def _write(self, begin, first):
         room = self.backlog - self._unsettled()
         if self.rate:
-            room = min(room, int((time.monotonic() - begin) * self.rate) - self.rows)
+            room = min(room, first + int((time.monotonic() - begin) * self.rate) - self.rows)
         if room <= 0:
             self._end.wait(0.02)
             return

@@ -267,6 +267,17 @@ class Topics:
     def allow_all(self, topic):
         self._change_acls("--remove", "--force", "--topic", topic)
 
+    def deny_producer_ids(self):
+        """From now on nobody gets a producer id. The right to write to any topic would give it, too; and what an ACL of the
+        cluster does not name is forbidden to all, this call's opposite included."""
+        self._change_acls("--add", "--allow-principal", "User:*", "--operation", "All", "--cluster")
+        self._change_acls("--add", "--deny-principal", "User:*", "--operation", "IdempotentWrite", "--cluster")
+        self._change_acls("--add", "--deny-principal", "User:*", "--operation", "Write", "--topic", "*")
+
+    def allow_producer_ids(self):
+        self._change_acls("--remove", "--force", "--topic", "*")
+        self._change_acls("--remove", "--force", "--cluster")
+
     def _change_acls(self, *args):
         run_tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", self.bootstrap, *args)
 
@@ -280,14 +291,21 @@ class Topics:
 
 
 class Kafka(Node, Topics):
-    """One broker that is its own controller."""
+    """One broker that is its own controller.
+
+    proxied_port     who connects to it is told to go on at advertised_port, where a test has a proxy to proxied_port"""
 
     def __init__(self, settings=FOR_TESTS, jvm=SMALL_JVM):
         port, controller_port = free_port(), free_port()
+        self.proxied_port, self.advertised_port = free_port(), free_port()
         Topics.__init__(self, f"127.0.0.1:{port}")
         Node.__init__(self, port, {
             **ALONE,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listener.security.protocol.map": f"{LISTENERS['listener.security.protocol.map']},PROXIED:PLAINTEXT",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{self.proxied_port},"
+                         f"CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},PROXIED://localhost:{self.advertised_port}",
+            "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             **settings,
         }, new_cluster_id(), jvm)

@@ -4,7 +4,8 @@
  *
  * What it opens in /etc is taken from FOLDER where that has a file of the name: resolv.conf, hosts; name servers are asked at
  * PORT, for resolv.conf cannot say that. And getaddrinfo() finds what stands in FOLDER/blocking, lines of an IPv4 address and
- * a name; asked for another name, it takes as long as a resolver whose name servers are silent, 20 s, and fails. */
+ * a name. Asked for another name, it waits for that to appear, and fails after as long as a resolver whose name servers are
+ * silent: 20 s. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SILENCE_SECONDS 20
+#define LOOKS 200 /* a tenth of a second apart */
 
 typedef FILE *open_fn(const char *, const char *);
 typedef int connect_fn(int, const struct sockaddr *, socklen_t);
@@ -78,7 +79,7 @@ static bool find(const char *name, char address[INET_ADDRSTRLEN])
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found)
 {
 	lookup_fn *lookup = (lookup_fn *)dlsym(RTLD_NEXT, "getaddrinfo");
-	struct timespec silence = {.tv_sec = SILENCE_SECONDS};
+	const struct timespec pause = {.tv_nsec = 100000000};
 	struct addrinfo wanted = {0};
 	char address[INET_ADDRSTRLEN];
 	int failure;
@@ -89,8 +90,10 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 	failure = lookup(name, service, &wanted, found);
 	if (failure != EAI_NONAME || (hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0))
 		return failure;
-	if (find(name, address))
-		return lookup(address, service, &wanted, found);
-	nanosleep(&silence, NULL);
+	for (int i = 0; i < LOOKS; i++) {
+		if (find(name, address))
+			return lookup(address, service, &wanted, found);
+		nanosleep(&pause, NULL);
+	}
 	return EAI_AGAIN;
 }

@@ -115,9 +115,13 @@ class Database:
         return len(self.all("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
                             " AND application_name LIKE %s AND query LIKE %s", (self.name, application + "%", query)))
 
-    def drop(self):
+    def close(self):
+        """Ends the session that the methods above use."""
         if self._session is not None:
             self._session.close()
+
+    def drop(self):
+        self.close()
         if self.cluster.alive():
             self.cluster.admin(f'DROP DATABASE IF EXISTS "{self.name}" WITH (FORCE)')
 
@@ -128,24 +132,27 @@ def quoted(value):
 
 
 class Cluster:
-    def __init__(self, settings=FOR_TESTS, folder=None):
-        self.user = server_user()
+    def __init__(self, settings=FOR_TESTS, folder=None, port=None, env=None):
+        self.user, self.env = server_user(), env
         self.folder = folder or Folder("pg", self.user)
         self.data = self.folder / "data"
         self.log_path = self.folder / "log"
-        self.port = free_port()
+        self.port = port or free_port()
         self.settings = {**PLACE, **settings}
         self.process = None
         self._databases = 0
         self._init()
 
     def _init(self):
-        argv = [f"{programs()}/initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
+        self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync",
+                  "--no-instructions")
+
+    def _run(self, program, *args):
         who = dict(user=self.user, group=user_group(self.user), extra_groups=[]) if self.user else {}
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/", **who)
+        done = subprocess.run([f"{programs()}/{program}", *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, cwd="/", **who)
         if done.returncode != 0:
-            raise RuntimeError(f"initdb: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"{program}: {done.stdout}{done.stderr}")
 
     def start(self):
         argv = [f"{programs()}/postgres", "-D", self.data, "-p", self.port, "-k", self.folder.path]
@@ -153,7 +160,7 @@ class Cluster:
             argv += ["-c", f"{name}={value}"]
 
         def attempt():
-            self.process = Process(argv, self.log_path, user=self.user, die_with=signal.SIGQUIT)
+            self.process = Process(argv, self.log_path, user=self.user, env=self.env, die_with=signal.SIGQUIT)
             wait_until(lambda: self.answers() or not self.process.alive(), 60, lambda: self.process.tail())
             return self.process.alive()
 
@@ -241,3 +248,29 @@ class Cluster:
 
     def log_since(self, size):
         return self.log()[size:]
+
+
+class Standby(Cluster):
+    """A copy of another one, which must be running; it follows it until it is promoted."""
+
+    def __init__(self, primary, port=None):
+        self.primary = primary
+        super().__init__({**primary.settings}, port=port)
+
+    def _init(self):
+        self._run("pg_basebackup", "-h", "127.0.0.1", "-p", self.primary.port, "-U", "postgres", "-D", self.data, "-R",
+                  "-c", "fast", "--no-sync")
+
+    def start(self):
+        """From then on the primary commits nothing that this one does not have."""
+        super().start()
+        self.primary.admin("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.primary.admin("SELECT pg_reload_conf()")
+        wait_until(self._is_synchronous, 30, lambda: self.log()[-2000:])
+        return self
+
+    def _is_synchronous(self):
+        return Database(self.primary, "postgres").value("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == 1
+
+    def promote(self):
+        self.admin("SELECT pg_promote()")
