@@ -157,7 +157,7 @@ $(HTTPSERVER): $(BUILD)/tests/rig/httpserver.o $(BUILD)/src/io/http.o $(call obj
 	$(CC) $(LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libmicrohttpd) -lev
 
 # Preloaded into other programs, so without what would change their calls: _FORTIFY_SOURCE and sanitizers.
-PRELOADED := $(addprefix $(BUILD)/tests/rig/,tally.so names.so starve.so)
+PRELOADED := $(addprefix $(BUILD)/tests/rig/,tally.so names.so starve.so killer.so clock.so)
 $(BUILD)/tests/rig/tally.so $(BUILD)/tests/rig/starve.so: tests/rig/callers.c tests/rig/callers.h
 
 $(PRELOADED): $(BUILD)/%.so: %.c Makefile
@@ -268,7 +268,7 @@ SANITIZED = BUILD=$(BUILD)/sanitize CFLAGS='-O1 -g -fno-omit-frame-pointer' \
 sanitize:
 	+@$(MAKE) $(SANITIZED) SEEDS=$(or $(SEEDS),200) check-unit check-simulation check-kafka check-leaks
 
-# Everything in Python, but what is marked unsanitized. libfaketime is preloaded before the sanitizer.
+# Everything in Python, but what is marked unsanitized. tests/rig/*.so are preloaded before the sanitizer.
 .PHONY: sanitize-all
 sanitize-all: export ASAN_OPTIONS = quarantine_size_mb=16:verify_asan_link_order=0
 sanitize-all: sanitize
