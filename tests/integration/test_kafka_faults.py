@@ -59,12 +59,11 @@ def test_F033_a_failed_report_among_rows_of_one_key(mock_outbox, mock):
 
 
 def test_F033_a_rejected_row_fails_before_the_next_goes(mock_outbox, mock):
-    start(mock_outbox, {"on_failed": "continue", "max_in_flight_per_key": 1}, **ONE_A_REQUEST)
-    mock.fail("Produce", "INVALID_RECORD", count=2)  # also when it is tried alone
-    mock_outbox.insert(3, "K")
+    start(mock_outbox, {"on_failed": "continue"}, kafka={"properties": {"message.max.bytes": "2000"}})
+    mock_outbox.insert(3, "K", payload=lambda n: json.dumps({"n": n, "text": "x" * (3000 if n == 0 else 10)}))
     mock_outbox.wait_states({"SENT": 3, "FAILED": 1})
     assert [json.loads(each.value)["n"] for each in delivered(mock_outbox, 2)] == [1, 2]
-    assert mock_outbox.database.value("SELECT last_error FROM event_outbox WHERE status = 'FAILED'").startswith("INVALID_RECORD")
+    assert mock_outbox.database.value("SELECT last_error FROM event_outbox WHERE status = 'FAILED'").startswith("MSG_SIZE")
 
 
 def test_F041_an_authorisation_error_leaves_a_trace(mock_outbox, mock):
@@ -152,7 +151,7 @@ def test_a_topic_that_refuses_stops_nobody_else(mock_outbox, mock):
 
 def test_the_log_holds_no_payload(mock_outbox, mock):
     relay = start(mock_outbox, log={"level": "debug"})
-    mock.fail("Produce", "INVALID_RECORD", count=2)  # also when it is tried alone
+    mock.fail("Produce", "INVALID_RECORD", count=5)  # also when it is tried alone
     mock_outbox.insert(1, "K", payload=json.dumps({"secret": "p4yl0ad"}))
     mock_outbox.wait_states({"SENT": 1, "FAILED": 1})
     assert not re.search("p4yl0ad", relay.log())
