@@ -227,6 +227,7 @@ static bool try_settings(const struct config_kafka *config, struct err *err, int
 {
 	struct kafkaconf_limits limits;
 	rd_kafka_conf_t *conf = kafkaconf_new(config, "not the password", &limits, err, property);
+	bool lacks_resources;
 	rd_kafka_t *rk;
 	char why[512];
 
@@ -234,8 +235,10 @@ static bool try_settings(const struct config_kafka *config, struct err *err, int
 		return false;
 	rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
 	if (rk == NULL) {
+		lacks_resources = rd_kafka_last_error() == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
 		rd_kafka_conf_destroy(conf);
-		return err_set(err, "%s", why);
+		/* No memory or no thread is no mistake in the settings; whoever makes the producer will be told. */
+		return lacks_resources || err_set(err, "%s", why);
 	}
 	rd_kafka_destroy(rk);
 	return true;
