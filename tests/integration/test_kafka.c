@@ -545,6 +545,8 @@ START_TEST(test_F033_nothing_is_delivered_behind_a_refused_message)
 	generation = kafka_generation(bench.kafka);
 	rd_kafka_mock_push_request_errors(bench.cluster, API_PRODUCE, 3, RD_KAFKA_RESP_ERR_NO_ERROR,
 					  RD_KAFKA_RESP_ERR_NO_ERROR, RD_KAFKA_RESP_ERR_INVALID_RECORD);
+	/* All are handed over before the first answer. */
+	rd_kafka_mock_broker_set_rtt(bench.cluster, 1, 500);
 	bench_send_all(&bench, letters, 200, "topic");
 	ck_assert_uint_eq(kafka_generation(bench.kafka), generation);
 	bench_settle(&bench, SOON);
