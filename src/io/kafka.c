@@ -481,6 +481,8 @@ size_t kafka_outstanding(const struct kafka *kafka)
 
 void kafka_purge(struct kafka *kafka, bool in_flight)
 {
+	if (kafka == NULL)
+		return;
 	if (kafka->kind == KAFKA_GAPLESS && !list_empty(&kafka->outstanding))
 		condemn(kafka, KAFKA_REPLACED_PURGED, "PURGED", "what it had was asked back");
 	if (kafka->producer != NULL && kafka->kind != KAFKA_GAPLESS)
@@ -494,5 +496,5 @@ uint64_t kafka_generation(const struct kafka *kafka)
 
 uint64_t kafka_replacements(const struct kafka *kafka, enum kafka_replacement reason)
 {
-	return kafka->replacements[reason];
+	return kafka == NULL ? 0 : kafka->replacements[reason];
 }

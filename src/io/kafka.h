@@ -66,13 +66,14 @@ const char *kafka_reason(const struct kafka *kafka);
 size_t kafka_outstanding(const struct kafka *kafka);
 
 /* Answers (retry, FAULT_CLUSTER) all messages that the library still has in its queue; with in_flight also those it has sent
- * (unknown). The answers come later, as always. Of a gapless producer all go, and it is replaced: a part would be a gap. */
+ * (unknown). The answers come later, as always. Of a gapless producer all go, and it is replaced: a part would be a gap.
+ * NULL is nothing. */
 void kafka_purge(struct kafka *kafka, bool in_flight);
 
 /* Counts the producers. All messages without an answer are of the present one: it changes only when there are none. */
 uint64_t kafka_generation(const struct kafka *kafka);
 
-/* Producers replaced so far, by reason. */
+/* Producers replaced so far, by reason; of NULL none. */
 enum kafka_replacement {
 	KAFKA_REPLACED_FATAL,	/* the library gave it up */
 	KAFKA_REPLACED_STALLED, /* no report within the message time-out */

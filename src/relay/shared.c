@@ -143,8 +143,8 @@ void shared_leave_broker(struct shared *shared, struct shared_broker *broker)
 
 uint64_t shared_replacements(const struct shared_broker *broker, enum kafka_replacement reason)
 {
-	return kafka_replacements(broker->kafka, reason) + kafka_replacements(broker->single, reason) +
-	       (broker->careful == NULL ? 0 : kafka_replacements(broker->careful, reason));
+	return kafka_replacements(broker->kafka, reason) + kafka_replacements(broker->careful, reason) +
+	       kafka_replacements(broker->single, reason);
 }
 
 /* ---- all of them ---- */
@@ -155,9 +155,8 @@ void shared_purge(struct shared *shared)
 
 	for (node = list_first(&shared->brokers); node != NULL; node = list_next(&shared->brokers, node)) {
 		kafka_purge(BROKER(node)->kafka, true);
+		kafka_purge(BROKER(node)->careful, true);
 		kafka_purge(BROKER(node)->single, true);
-		if (BROKER(node)->careful != NULL)
-			kafka_purge(BROKER(node)->careful, true);
 	}
 }
 

@@ -201,8 +201,7 @@ static void look_at_kafka(struct source *source)
 	source->purged = true;
 	kafka_purge(source->env.kafka, false);
 	kafka_purge(source->env.single, false);
-	if (source->env.careful != NULL)
-		kafka_purge(source->env.careful, false);
+	kafka_purge(source->env.careful, false);
 	CRASH_POINT(OUTAGE_LASTING);
 }
 

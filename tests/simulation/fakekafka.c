@@ -224,10 +224,11 @@ static void on_timeout(void *context)
 
 void kafka_purge(struct kafka *kafka, bool in_flight)
 {
-	bool all = is_gapless(kafka);
+	bool all;
 
-	if (kafka->flights == NULL)
+	if (kafka == NULL || kafka->flights == NULL)
 		return;
+	all = is_gapless(kafka);
 	for (struct flight *flight = kafka->flights; flight != NULL; flight = flight->next) {
 		if (flight->place == PLACE_QUEUED || ((in_flight || all) && flight->place == PLACE_WIRE))
 			client_answer(flight, reports_judge(CODE_PURGED, flight->wired),
