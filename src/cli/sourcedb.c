@@ -31,17 +31,25 @@ static void name_cure(struct sourcedb *db)
 			denied.text, db->source->name);
 }
 
-PGresult *sourcedb_run(struct sourcedb *db, enum sql_kind kind, const struct slice values[SQL_PARAMS])
+/* how: pgblocking_run or pgblocking_add. */
+static PGresult *ask(struct sourcedb *db, enum sql_kind kind, const struct slice values[SQL_PARAMS],
+		     PGresult *(*how)(struct pgblocking *, const struct sql_statement *, const struct slice *,
+				      enum cli_exit *, struct err *))
 {
 	const struct sql_statement *statement = kind == SQL_INSPECT ? &sql_inspect : sql_statement(db->sql, kind);
 	struct slice ordered[SQL_PARAMS];
 	PGresult *result;
 
 	order_values(statement, values, ordered);
-	result = pgblocking_run(db->pg, statement, ordered, &db->exit_code, &db->err);
+	result = how(db->pg, statement, ordered, &db->exit_code, &db->err);
 	if (result == NULL)
 		name_cure(db);
 	return result;
+}
+
+PGresult *sourcedb_run(struct sourcedb *db, enum sql_kind kind, const struct slice values[SQL_PARAMS])
+{
+	return ask(db, kind, values, pgblocking_run);
 }
 
 bool sourcedb_begin(struct sourcedb *db)
@@ -51,15 +59,7 @@ bool sourcedb_begin(struct sourcedb *db)
 
 PGresult *sourcedb_add(struct sourcedb *db, enum sql_kind kind, const struct slice values[SQL_PARAMS])
 {
-	const struct sql_statement *statement = sql_statement(db->sql, kind);
-	struct slice ordered[SQL_PARAMS];
-	PGresult *result;
-
-	order_values(statement, values, ordered);
-	result = pgblocking_add(db->pg, statement, ordered, &db->exit_code, &db->err);
-	if (result == NULL)
-		name_cure(db);
-	return result;
+	return ask(db, kind, values, pgblocking_add);
 }
 
 bool sourcedb_end(struct sourcedb *db, bool commit)
