@@ -1,6 +1,7 @@
 #include "cli/daemon.h"
 
 #include "base/buf.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,6 +71,8 @@ static int connect_any(const struct config_http *config, int64_t until_ms, struc
 
 	snprintf(port, sizeof(port), "%d", config->port);
 	failure = getaddrinfo(config->host, port, &hints, &addresses);
+	if (failure == EAI_MEMORY)
+		mem_exhausted();
 	if (failure != 0) {
 		err_set(err, "%s", gai_strerror(failure));
 		return -1;

@@ -40,7 +40,7 @@ def test_simulation(seed, tmp_path):
 @pytest.mark.parametrize("words", [["check", "--offline"], ["config"], ["schema"], ["status"], ["status", "--json"]], ids=" ".join)
 def test_command(words, mock_outbox, tmp_path):
     """Never 78: the configuration is not wrong, and a supervisor would not start the daemon again. And what was printed with
-    exit code 0 is the whole, or says itself what is missing."""
+    exit code 0 is the whole."""
     file = mock_outbox.relay().file
     starve = Starve(tmp_path / "sites", (0, scaled(5, 1)))
     whole = run_command(*words, "-c", file)
@@ -49,8 +49,7 @@ def test_command(words, mock_outbox, tmp_path):
         before = starve.sites()
         done = run_command(*words, "-c", file, env=starve.env)
         assert judge(done.returncode, done.stderr, allowed=(0, 69, 70, 74, 75)) is None, done.stderr
-        told = "Memory allocation failure" in done.stdout  # why the daemon's address was not looked up
-        assert done.returncode != 0 or done.stdout == whole.stdout or told, done.stderr
+        assert done.returncode != 0 or done.stdout == whole.stdout, done.stderr
         if starve.sites() == before:
             break
     assert starve.sites() > 2
