@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include "../standard.h"
 #include "base/mem.h"
 
 #include <stdarg.h>
@@ -223,26 +224,8 @@ struct sql_table_facts *server_inspect(PGconn *conn, const struct config_source 
 struct config_source server_source(const char *table)
 {
 	struct config_source source = {
-		.name = "orders",
+		STANDARD_SOURCE,
 		.table = table,
-		.preset = "outboxd",
-		.columns = {[COLUMN_ID] = "id",
-			    [COLUMN_ORDER] = "id",
-			    [COLUMN_EVENT_ID] = "event_id",
-			    [COLUMN_KEY] = "aggregate_id",
-			    [COLUMN_TYPE] = "event_type",
-			    [COLUMN_PAYLOAD] = "payload",
-			    [COLUMN_HEADERS] = "headers",
-			    [COLUMN_STATUS] = "status",
-			    [COLUMN_ATTEMPTS] = "attempts",
-			    [COLUMN_AVAILABLE_AT] = "available_at",
-			    [COLUMN_LEASE_UNTIL] = "lease_until",
-			    [COLUMN_LEASE_OWNER] = "lease_owner",
-			    [COLUMN_LAST_ERROR] = "last_error",
-			    [COLUMN_CREATED_AT] = "created_at",
-			    [COLUMN_SETTLED_AT] = "settled_at"},
-		.states = {"PENDING", "SENDING", "SENT", "FAILED"},
-		.topic = "{event_type}",
 		.ordering = ORDERING_KEY,
 		.on_failed = ON_FAILED_BLOCK,
 		.notify = "outboxd_orders",

@@ -1,4 +1,5 @@
 /* sql: what is built for which mapping, without a server (tests/integration/test_sql_server.c runs it all on one). */
+#include "../standard.h"
 #include "unit.h"
 
 #include "base/mem.h"
@@ -10,27 +11,9 @@
 
 static struct config_source source(void)
 {
-	struct config_source source = {
-		.name = "orders",
-		.table = "event_outbox",
-		.preset = "outboxd",
-		.columns = {[COLUMN_ID] = "id",
-			    [COLUMN_ORDER] = "id",
-			    [COLUMN_KEY] = "aggregate_id",
-			    [COLUMN_PAYLOAD] = "payload",
-			    [COLUMN_STATUS] = "status",
-			    [COLUMN_ATTEMPTS] = "attempts",
-			    [COLUMN_AVAILABLE_AT] = "available_at",
-			    [COLUMN_LEASE_UNTIL] = "lease_until",
-			    [COLUMN_LEASE_OWNER] = "lease_owner",
-			    [COLUMN_LAST_ERROR] = "last_error",
-			    [COLUMN_CREATED_AT] = "created_at",
-			    [COLUMN_SETTLED_AT] = "settled_at"},
-		.states = {"PENDING", "SENDING", "SENT", "FAILED"},
-		.topic = "{event_type}",
-		.notify = "outboxd_orders",
-	};
+	struct config_source source = {STANDARD_SOURCE, .table = "event_outbox", .notify = "outboxd_orders"};
 
+	source.columns[COLUMN_EVENT_ID] = source.columns[COLUMN_TYPE] = source.columns[COLUMN_HEADERS] = NULL;
 	return source;
 }
 

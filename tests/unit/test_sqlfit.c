@@ -1,4 +1,5 @@
 /* Which tables fit: one column of a table that fits is changed at a time. */
+#include "../standard.h"
 #include "unit.h"
 
 #include "base/mem.h"
@@ -8,25 +9,12 @@
 
 static struct config_source source(void)
 {
-	return (struct config_source){
-		.name = "orders",
-		.table = "event_outbox",
-		.preset = "outboxd",
-		.columns = {[COLUMN_ID] = "id",
-			    [COLUMN_ORDER] = "id",
-			    [COLUMN_KEY] = "aggregate_id",
-			    [COLUMN_PAYLOAD] = "payload",
-			    [COLUMN_TIMESTAMP] = "at",
-			    [COLUMN_STATUS] = "status",
-			    [COLUMN_ATTEMPTS] = "attempts",
-			    [COLUMN_AVAILABLE_AT] = "available_at",
-			    [COLUMN_LEASE_UNTIL] = "lease_until",
-			    [COLUMN_LAST_ERROR] = "last_error",
-			    [COLUMN_CREATED_AT] = "created_at",
-			    [COLUMN_SETTLED_AT] = "settled_at"},
-		.states = {"PENDING", "SENDING", "SENT", "FAILED"},
-		.topic = "{event_type}",
-	};
+	struct config_source source = {STANDARD_SOURCE, .table = "event_outbox"};
+
+	source.columns[COLUMN_EVENT_ID] = source.columns[COLUMN_TYPE] = source.columns[COLUMN_HEADERS] = NULL;
+	source.columns[COLUMN_LEASE_OWNER] = NULL;
+	source.columns[COLUMN_TIMESTAMP] = "at";
+	return source;
 }
 
 static struct sql_column_facts columns[] = {

@@ -1,5 +1,6 @@
 /* The whole text of everything that is built for four mappings, as it was read and approved: tests/unit/sql/NAME.sql. A change shows
  * there as what it is; OUTBOXD_UPDATE=1 build/tests/unit/test_sqltexts writes the files anew. */
+#include "../standard.h"
 #include "unit.h"
 
 #include "base/buf.h"
@@ -14,26 +15,8 @@ static const char *const named[] = {"event_type", "aggregate_id"}; /* by templat
 static struct config_source standard(void)
 {
 	return (struct config_source){
-		.name = "orders",
+		STANDARD_SOURCE,
 		.table = "public.event_outbox",
-		.preset = "outboxd",
-		.columns = {[COLUMN_ID] = "id",
-			    [COLUMN_ORDER] = "id",
-			    [COLUMN_EVENT_ID] = "event_id",
-			    [COLUMN_KEY] = "aggregate_id",
-			    [COLUMN_TYPE] = "event_type",
-			    [COLUMN_PAYLOAD] = "payload",
-			    [COLUMN_HEADERS] = "headers",
-			    [COLUMN_STATUS] = "status",
-			    [COLUMN_ATTEMPTS] = "attempts",
-			    [COLUMN_AVAILABLE_AT] = "available_at",
-			    [COLUMN_LEASE_UNTIL] = "lease_until",
-			    [COLUMN_LEASE_OWNER] = "lease_owner",
-			    [COLUMN_LAST_ERROR] = "last_error",
-			    [COLUMN_CREATED_AT] = "created_at",
-			    [COLUMN_SETTLED_AT] = "settled_at"},
-		.states = {"PENDING", "SENDING", "SENT", "FAILED"},
-		.topic = "{event_type}",
 		.notify = "outboxd_orders",
 	};
 }
