@@ -6,8 +6,9 @@ import time
 import pytest
 
 from rig.dns import NameServer
-from rig.flow import LONG, Writer, check_order, check_relays, settle, wait_flow
+from rig.flow import Writer, check_order, check_relays, settle, wait_flow
 from rig.proxy import Proxy
+from rig.scale import LONG
 from rig.wait import stays, wait_until
 
 # Short, so that each limit is reached within seconds.

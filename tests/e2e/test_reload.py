@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from rig.flow import LONG, WINDOWS, Writer, check_arrivals, check_relays, check_table, settle, wait_flow
+from rig.flow import WINDOWS, Writer, check_arrivals, check_relays, check_table, settle, wait_flow
 from rig.outbox import number
+from rig.scale import LONG
 from rig.wait import wait_until
 
 RELOADS = 200 if LONG else 20

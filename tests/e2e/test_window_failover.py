@@ -3,8 +3,9 @@ import contextlib
 
 import pytest
 
-from rig.flow import LONG, WINDOWS, Writer, check_order, check_relays, settle, wait_flow
+from rig.flow import WINDOWS, Writer, check_order, check_relays, settle, wait_flow
 from rig.kafkacluster import KafkaCluster
+from rig.scale import LONG
 from rig.wait import stays
 
 # One worker for all, so that there is one cluster.

@@ -1,7 +1,8 @@
 """Order by key while rows keep coming and the broker stands still, or the relay is killed."""
 import pytest
 
-from rig.flow import LONG, WINDOWS, Writer, check_order, check_relays, duplicates, settle, wait_flow
+from rig.flow import WINDOWS, Writer, check_order, check_relays, duplicates, settle, wait_flow
+from rig.scale import LONG
 from rig.wait import stays, wait_until
 
 MESSAGE_TIMEOUT = 2

@@ -1,7 +1,6 @@
 """Rows written without pause while things break, and what must be true of table and topic afterwards."""
 import collections
 import copy
-import os
 import threading
 import time
 
@@ -15,9 +14,6 @@ from .wait import wait_until
 WINDOWS = {"one": {"max_in_flight_per_key": 1}, "wide": {"max_in_flight_per_key": 1000}}
 
 AWAY = (psycopg2.OperationalError, psycopg2.InterfaceError)  # the server is, or was a moment ago
-
-# OUTBOXD_LONG=1: the same, many more times; run by hand.
-LONG = bool(os.environ.get("OUTBOXD_LONG"))
 
 
 class Writer:
