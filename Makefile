@@ -233,8 +233,9 @@ check-e2e: all crash-program $(MOCKBROKER) $(PRELOADED) kafka-jars
 
 # Relays die at every crash point, at the passages that SEEDS dice choose. check-e2e runs the first seed.
 .PHONY: crash-matrix
+crash-matrix: export CRASH_SEEDS = $(or $(SEEDS),10)
 crash-matrix: all crash-program $(MOCKBROKER) kafka-jars
-	@CRASH_SEEDS=$(or $(SEEDS),10) $(PYTEST) e2e/test_crash.py -k 'crash_point' $(PYTEST_ARGS)
+	@$(PYTEST) e2e/test_crash.py -k 'crash_point' $(PYTEST_ARGS)
 
 # Everything breaks at random, for so long, with a dice of that seed.
 .PHONY: soak
