@@ -1,17 +1,12 @@
 /* The DDL of a source's table. It is printed, not sent: whoever owns the table runs it. */
-#include "core/sqltext.h"
+#include "core/sqlschema.h"
 
 #include "base/mem.h"
-#include "config/tablename.h"
 #include "config/template.h"
 
 #include <string.h>
 
-static const struct column_ddl {
-	enum config_column role;
-	bool control; /* written by the relay: --adopt adds it, and the role may update it */
-	const char *type, *comment;
-} column_ddls[] = {
+const struct sqlschema_column sqlschema_columns[SQLSCHEMA_COLUMNS] = {
 	{COLUMN_EVENT_ID, false, "uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE",
 	 "Names the event for consumers, who drop repeats by it. Time-ordered values (UUIDv7) keep its index small."},
 	{COLUMN_KEY, false, "text", "Kafka key; rows of one key are delivered in order."},
@@ -35,22 +30,12 @@ static const struct column_ddl {
 	{COLUMN_SETTLED_AT, true, "timestamptz", "When the row was finished, sent or skipped; NULL: unfinished."},
 };
 
-#define COLUMN_DDLS (sizeof(column_ddls) / sizeof(column_ddls[0]))
-
-struct schema {
-	const struct config_source *source;
-	struct sqltext text;
-	struct tablename name;
-	FILE *out;
-};
-
-static bool has(const struct schema *schema, enum config_column column)
+bool sqlschema_has(const struct sqlschema *schema, enum config_column column)
 {
 	return (schema->text.has & SQLTEXT_HAS(column)) != 0;
 }
 
-/* Prints SQL with the names filled in. */
-static void print(const struct schema *schema, const char *text)
+void sqlschema_print(const struct sqlschema *schema, const char *text)
 {
 	struct buf buf = {0};
 
@@ -59,8 +44,7 @@ static void print(const struct schema *schema, const char *text)
 	buf_free(&buf);
 }
 
-/* The name of an index, trigger or function of the table: cut so that with the suffix it stays a legal name. */
-static void add_name(const struct schema *schema, const char *suffix, struct buf *out)
+void sqlschema_add_name(const struct sqlschema *schema, const char *suffix, struct buf *out)
 {
 	const char *name = schema->name.name;
 	size_t room = TABLENAME_MAX_BYTES - strlen(suffix), len = strlen(name);
@@ -73,7 +57,7 @@ static void add_name(const struct schema *schema, const char *suffix, struct buf
 	buf_add_string(out, suffix);
 }
 
-static void print_name(const struct schema *schema, const char *suffix, bool qualified)
+void sqlschema_print_name(const struct sqlschema *schema, const char *suffix, bool qualified)
 {
 	struct buf name = {0}, sql = {0};
 
@@ -81,14 +65,14 @@ static void print_name(const struct schema *schema, const char *suffix, bool qua
 		sqltext_identifier(&sql, schema->name.schema);
 		buf_add_char(&sql, '.');
 	}
-	add_name(schema, suffix, &name);
+	sqlschema_add_name(schema, suffix, &name);
 	sqltext_identifier(&sql, buf_text(&name));
 	fputs(buf_text(&sql), schema->out);
 	buf_free(&name);
 	buf_free(&sql);
 }
 
-static void print_literal(const struct schema *schema, const char *text)
+void sqlschema_print_literal(const struct sqlschema *schema, const char *text)
 {
 	struct buf sql = {0};
 
@@ -98,24 +82,24 @@ static void print_literal(const struct schema *schema, const char *text)
 }
 
 /* Has an earlier role the same column? Then its DDL is there already. */
-static bool is_repeated(const struct schema *schema, enum config_column role)
+static bool is_repeated(const struct sqlschema *schema, enum config_column role)
 {
 	const char *const *columns = schema->text.columns;
 	size_t i;
 
 	if (strcmp(columns[role], columns[COLUMN_ID]) == 0 || strcmp(columns[role], columns[COLUMN_ORDER]) == 0)
 		return true;
-	for (i = 0; column_ddls[i].role != role; i++) {
-		if (has(schema, column_ddls[i].role) && strcmp(columns[column_ddls[i].role], columns[role]) == 0)
+	for (i = 0; sqlschema_columns[i].role != role; i++) {
+		if (sqlschema_has(schema, sqlschema_columns[i].role) &&
+		    strcmp(columns[sqlschema_columns[i].role], columns[role]) == 0)
 			return true;
 	}
 	return false;
 }
 
-/* The DDL of the role's column is to be printed. */
-static bool is_column(const struct schema *schema, const struct column_ddl *ddl)
+bool sqlschema_is_column(const struct sqlschema *schema, const struct sqlschema_column *column)
 {
-	return has(schema, ddl->role) && !is_repeated(schema, ddl->role);
+	return sqlschema_has(schema, column->role) && !is_repeated(schema, column->role);
 }
 
 static bool is_mapped(const struct config_source *source, const char *column)
@@ -130,7 +114,7 @@ static bool is_mapped(const struct config_source *source, const char *column)
 }
 
 /* Columns that only a template names. */
-static void print_template_columns(const struct schema *schema, const char *text, struct buf *seen)
+static void print_template_columns(const struct sqlschema *schema, const char *text, struct buf *seen)
 {
 	struct arena *arena = arena_new();
 	struct template template = {0};
@@ -154,45 +138,43 @@ static void print_template_columns(const struct schema *schema, const char *text
 	arena_free(arena);
 }
 
-/* ---- pieces that a new table and an existing one share ---- */
-
-static void print_indexes(const struct schema *schema, const char *create)
+void sqlschema_print_indexes(const struct sqlschema *schema, const char *create)
 {
 	fprintf(schema->out, "\n-- What is due, and nothing else: each claim begins here.\n%s ", create);
-	print_name(schema, "_due", false);
-	print(schema, "\n  ON {table} ({due}, {order}) WHERE {unfinished};\n");
+	sqlschema_print_name(schema, "_due", false);
+	sqlschema_print(schema, "\n  ON {table} ({due}, {order}) WHERE {unfinished};\n");
 	if ((schema->text.has & SQLTEXT_KEYED) == 0)
 		return;
 	fprintf(schema->out, "-- The unfinished rows of a key, in order.\n%s ", create);
-	print_name(schema, "_key", false);
-	print(schema, "\n  ON {table} ({key}, {order}) WHERE {key_range};\n");
+	sqlschema_print_name(schema, "_key", false);
+	sqlschema_print(schema, "\n  ON {table} ({key}, {order}) WHERE {key_range};\n");
 }
 
-static void print_function(const struct schema *schema)
+void sqlschema_print_function(const struct sqlschema *schema)
 {
 	fputs("\n-- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a transaction; without it\n"
 	      "-- rows wait for the next poll. Commits that notify wait for one another: with very many writers leave it out.\n"
 	      "CREATE OR REPLACE FUNCTION ",
 	      schema->out);
-	print_name(schema, "_notify", true);
+	sqlschema_print_name(schema, "_notify", true);
 	fputs("() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS\n"
 	      "'BEGIN PERFORM pg_notify(TG_ARGV[0], ''''); RETURN NULL; END';\n",
 	      schema->out);
 }
 
-static void print_trigger(const struct schema *schema, const char *indent)
+void sqlschema_print_trigger(const struct sqlschema *schema, const char *indent)
 {
 	fprintf(schema->out, "%sCREATE TRIGGER ", indent);
-	print_name(schema, "_notify", false);
-	print(schema, " AFTER INSERT ON {table}\n");
+	sqlschema_print_name(schema, "_notify", false);
+	sqlschema_print(schema, " AFTER INSERT ON {table}\n");
 	fprintf(schema->out, "%s  FOR EACH STATEMENT EXECUTE FUNCTION ", indent);
-	print_name(schema, "_notify", true);
+	sqlschema_print_name(schema, "_notify", true);
 	fputs("(", schema->out);
-	print_literal(schema, schema->source->notify);
+	sqlschema_print_literal(schema, schema->source->notify);
 	fputs(");\n", schema->out);
 }
 
-static void print_grants(const struct schema *schema)
+void sqlschema_print_grants(const struct sqlschema *schema)
 {
 	const char *comma = "";
 	struct buf schema_name = {0};
@@ -206,29 +188,29 @@ static void print_grants(const struct schema *schema)
 	}
 	fprintf(schema->out, "-- GRANT SELECT%s ON ",
 		schema->source->on_delivered == ON_DELIVERED_DELETE ? ", DELETE" : "");
-	print(schema, "{table} TO outboxd;\n-- GRANT UPDATE (");
-	for (i = 0; i < COLUMN_DDLS; i++) {
-		if (!column_ddls[i].control || !is_column(schema, &column_ddls[i]))
+	sqlschema_print(schema, "{table} TO outboxd;\n-- GRANT UPDATE (");
+	for (i = 0; i < SQLSCHEMA_COLUMNS; i++) {
+		if (!sqlschema_columns[i].control || !sqlschema_is_column(schema, &sqlschema_columns[i]))
 			continue;
-		fprintf(schema->out, "%s%s", comma, schema->text.columns[column_ddls[i].role]);
+		fprintf(schema->out, "%s%s", comma, schema->text.columns[sqlschema_columns[i].role]);
 		comma = ", ";
 	}
-	print(schema, ") ON {table} TO outboxd;\n");
+	sqlschema_print(schema, ") ON {table} TO outboxd;\n");
 }
 
 /* ---- a new table ---- */
 
-static void print_ids(const struct schema *schema)
+static void print_ids(const struct sqlschema *schema)
 {
-	if (!has(schema, COLUMN_ORDER)) {
-		print(schema, "  {id} bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY");
+	if (!sqlschema_has(schema, COLUMN_ORDER)) {
+		sqlschema_print(schema, "  {id} bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY");
 		return;
 	}
-	print(schema, "  {id} uuid NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY,\n"
-		      "  {order} bigint GENERATED ALWAYS AS IDENTITY UNIQUE");
+	sqlschema_print(schema, "  {id} uuid NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY,\n"
+				"  {order} bigint GENERATED ALWAYS AS IDENTITY UNIQUE");
 }
 
-static void print_columns(const struct schema *schema)
+static void print_columns(const struct sqlschema *schema)
 {
 	struct buf seen = {0};
 	size_t i;
@@ -237,201 +219,63 @@ static void print_columns(const struct schema *schema)
 	print_template_columns(schema, schema->source->topic, &seen);
 	for (i = 0; i < schema->source->n_headers; i++)
 		print_template_columns(schema, schema->source->headers[i].template_text, &seen);
-	for (i = 0; i < COLUMN_DDLS; i++) {
-		if (!is_column(schema, &column_ddls[i]))
+	for (i = 0; i < SQLSCHEMA_COLUMNS; i++) {
+		if (!sqlschema_is_column(schema, &sqlschema_columns[i]))
 			continue;
-		fprintf(schema->out, ",\n  %s ", schema->text.columns[column_ddls[i].role]);
-		if (column_ddls[i].role == COLUMN_STATUS)
-			print(schema, "text NOT NULL DEFAULT {pending}\n"
-				      "    CHECK ({status} IN ({pending}, {in_flight}, {sent}, {failed}))");
+		fprintf(schema->out, ",\n  %s ", schema->text.columns[sqlschema_columns[i].role]);
+		if (sqlschema_columns[i].role == COLUMN_STATUS)
+			sqlschema_print(schema,
+					"text NOT NULL DEFAULT {pending}\n"
+					"    CHECK ({status} IN ({pending}, {in_flight}, {sent}, {failed}))");
 		else
-			fputs(column_ddls[i].type, schema->out);
+			fputs(sqlschema_columns[i].type, schema->out);
 	}
 	buf_free(&seen);
 }
 
-static void print_comments(const struct schema *schema)
+static void print_comments(const struct sqlschema *schema)
 {
 	size_t i;
 
-	print(schema,
-	      "\nCOMMENT ON TABLE {table} IS 'Outbox: rows written here in a transaction are published to Kafka by outboxd.';\n");
-	for (i = 0; i < COLUMN_DDLS; i++) {
-		if (!is_column(schema, &column_ddls[i]) || column_ddls[i].comment == NULL)
+	sqlschema_print(
+		schema,
+		"\nCOMMENT ON TABLE {table} IS 'Outbox: rows written here in a transaction are published to Kafka by outboxd.';\n");
+	for (i = 0; i < SQLSCHEMA_COLUMNS; i++) {
+		if (!sqlschema_is_column(schema, &sqlschema_columns[i]) || sqlschema_columns[i].comment == NULL)
 			continue;
-		print(schema, "COMMENT ON COLUMN {table}.");
-		fprintf(schema->out, "%s IS ", schema->text.columns[column_ddls[i].role]);
-		print_literal(schema, column_ddls[i].comment);
+		sqlschema_print(schema, "COMMENT ON COLUMN {table}.");
+		fprintf(schema->out, "%s IS ", schema->text.columns[sqlschema_columns[i].role]);
+		sqlschema_print_literal(schema, sqlschema_columns[i].comment);
 		fputs(";\n", schema->out);
 	}
 }
 
-static void print_new(const struct schema *schema)
+static void print_new(const struct sqlschema *schema)
 {
 	fprintf(schema->out,
 		"-- The table of source %s. Run this as the role that owns the application's tables.\nBEGIN;\n\n",
 		schema->source->name);
-	print(schema, "CREATE TABLE {table} (\n");
+	sqlschema_print(schema, "CREATE TABLE {table} (\n");
 	print_columns(schema);
-	if (has(schema, COLUMN_SETTLED_AT)) {
+	if (sqlschema_has(schema, COLUMN_SETTLED_AT)) {
 		fputs(",\n  -- A finished row that somebody sets pending would never be sent: settled_at must be NULL again too.\n",
 		      schema->out);
-		print(schema,
-		      "  CONSTRAINT \"outboxd_settled\" CHECK ({settled_at} IS NULL OR {status} NOT IN ({pending}, {in_flight}))");
+		sqlschema_print(
+			schema,
+			"  CONSTRAINT \"outboxd_settled\" CHECK ({settled_at} IS NULL OR {status} NOT IN ({pending}, {in_flight}))");
 	}
 	/* More than half of each page stays free for the rows' next versions, longer by lease and owner, so that claims are HOT;
 	 * rows are updated twice or thrice soon after they were written, so vacuum comes early and is not slowed down. */
 	fputs("\n) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);\n",
 	      schema->out);
 	print_comments(schema);
-	print_indexes(schema, "CREATE INDEX");
+	sqlschema_print_indexes(schema, "CREATE INDEX");
 	if (schema->source->notify != NULL) {
-		print_function(schema);
-		print_trigger(schema, "");
+		sqlschema_print_function(schema);
+		sqlschema_print_trigger(schema, "");
 	}
-	print_grants(schema);
+	sqlschema_print_grants(schema);
 	fputs("\nCOMMIT;\n", schema->out);
-}
-
-/* ---- an existing table ---- */
-
-static void print_regclass(const struct schema *schema)
-{
-	print_literal(schema, schema->text.table);
-	fputs("::regclass", schema->out);
-}
-
-/* "IF NOT EXISTS (SELECT FROM catalog WHERE <relation column> = table AND <condition> literal) THEN". */
-static void print_guard(const struct schema *schema, const char *select, const char *condition, const char *literal)
-{
-	fprintf(schema->out, "DO $outboxd$ BEGIN\n  IF NOT EXISTS (SELECT FROM %s = ", select);
-	print_regclass(schema);
-	fputs(condition, schema->out);
-	print_literal(schema, literal);
-	fputs(") THEN\n", schema->out);
-}
-
-static void print_guard_end(const struct schema *schema)
-{
-	fputs("  END IF;\nEND $outboxd$;\n", schema->out);
-}
-
-/* History must never be sent again: whatever is in the table before it has a state counts as sent. */
-static void print_adopt_status(const struct schema *schema)
-{
-	fputs("-- Rows that are there before the column count as sent; those that come after are pending.\n",
-	      schema->out);
-	print_guard(schema, "pg_attribute WHERE attrelid",
-		    " AND NOT attisdropped AND attname = ", schema->source->columns[COLUMN_STATUS]);
-	print(schema, "    ALTER TABLE {table} ADD COLUMN {status} text NOT NULL DEFAULT {sent};\n"
-		      "    ALTER TABLE {table} ALTER COLUMN {status} SET DEFAULT {pending};\n");
-	print_guard_end(schema);
-}
-
-static void print_adopt_columns(const struct schema *schema)
-{
-	size_t i;
-
-	fputs("\n-- Columns the relay writes. None of these rewrites the table; each takes ACCESS EXCLUSIVE for a moment.\n",
-	      schema->out);
-	print_adopt_status(schema);
-	for (i = 0; i < COLUMN_DDLS; i++) {
-		if (!column_ddls[i].control || column_ddls[i].role == COLUMN_STATUS ||
-		    !is_column(schema, &column_ddls[i]))
-			continue;
-		print(schema, "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS ");
-		fprintf(schema->out, "%s %s;\n", schema->text.columns[column_ddls[i].role], column_ddls[i].type);
-	}
-	if (!has(schema, COLUMN_ORDER))
-		return;
-	print(schema,
-	      "\n-- The order of rows, for their id has none. STRONG: adding it writes the whole table anew, and nobody reads or\n-- writes it meanwhile. With much history, delete what is finished first.\n"
-	      "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {order} bigint GENERATED ALWAYS AS IDENTITY;\n"
-	      "CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS ");
-	print_name(schema, "_order", false);
-	print(schema, " ON {table} ({order});\n");
-}
-
-/* Finished rows get a settled_at before its indexes are built, in pieces of the primary key, each a transaction of its own:
- * one UPDATE of a long history would hold its locks and keep its dead rows for hours. */
-static void print_adopt_settled(const struct schema *schema)
-{
-	if (!has(schema, COLUMN_SETTLED_AT))
-		return;
-	print(schema,
-	      "\n-- History is finished: 10000 rows a transaction. It may be stopped and run again. Failed rows are left alone: with\n"
-	      "-- ordering by key they hold back the later rows of their keys until they are retried or skipped.\n"
-	      "DO $outboxd$ DECLARE\n"
-	      "  outboxd_from {table}.{id}%TYPE;\n"
-	      "  outboxd_to {table}.{id}%TYPE;\n"
-	      "BEGIN\n"
-	      "  SELECT {id} INTO outboxd_from FROM {table} ORDER BY {id} LIMIT 1;\n"
-	      "  WHILE outboxd_from IS DISTINCT FROM outboxd_to LOOP\n"
-	      "    outboxd_from := coalesce(outboxd_to, outboxd_from);\n"
-	      "    SELECT c.{id} INTO outboxd_to FROM (SELECT {id} FROM {table} WHERE {id} >= outboxd_from ORDER BY {id} LIMIT 10000) c\n"
-	      "     ORDER BY c.{id} DESC LIMIT 1;\n"
-	      "    UPDATE {table} SET {settled_at} = now()\n"
-	      "     WHERE {id} BETWEEN outboxd_from AND outboxd_to AND {settled_at} IS NULL AND {status} = {sent};\n"
-	      "    COMMIT;\n"
-	      "  END LOOP;\n"
-	      "END $outboxd$;\n");
-}
-
-static void print_adopt_check(const struct schema *schema)
-{
-	if (!has(schema, COLUMN_SETTLED_AT))
-		return;
-	fputs("\n-- A finished row that somebody sets pending would never be sent: settled_at must be NULL again too.\n",
-	      schema->out);
-	print_guard(schema, "pg_constraint WHERE conrelid", " AND conname = ", "outboxd_settled");
-	print(schema,
-	      "    ALTER TABLE {table} ADD CONSTRAINT \"outboxd_settled\"\n"
-	      "      CHECK ({settled_at} IS NULL OR {status} NOT IN ({pending}, {in_flight})) NOT VALID;\n");
-	print_guard_end(schema);
-	print(schema, "ALTER TABLE {table} VALIDATE CONSTRAINT \"outboxd_settled\";\n");
-}
-
-static void print_adopt_trigger(const struct schema *schema)
-{
-	struct buf name = {0};
-
-	if (schema->source->notify == NULL)
-		return;
-	print_function(schema);
-	fputs("-- SHARE ROW EXCLUSIVE for a moment: it waits for the transactions that are writing, and writers wait for it.\n",
-	      schema->out);
-	add_name(schema, "_notify", &name);
-	print_guard(schema, "pg_trigger WHERE tgrelid", " AND tgname = ", buf_text(&name));
-	print_trigger(schema, "    ");
-	print_guard_end(schema);
-	buf_free(&name);
-}
-
-static void print_adopt(const struct schema *schema)
-{
-	fprintf(schema->out,
-		"-- What an existing table may lack for source %s. Run it with psql as the table's owner, outside of a transaction;\n"
-		"-- what is there already is left as it is. When a statement fails on the lock timeout, run all of it again. An index\n"
-		"-- that was interrupted stays behind INVALID: drop it first. On a partitioned table leave out CONCURRENTLY.\n"
-		"SET lock_timeout = '2s';\n",
-		schema->source->name);
-	print_adopt_columns(schema);
-	print_adopt_settled(schema);
-	if ((schema->text.has & SQLTEXT_NULLABLE) != 0)
-		print(schema,
-		      "\n-- The first index is for {available_at} that may be NULL. If it is NOT NULL, index the plain column instead.\n");
-	else
-		print(schema, "\n-- The first index is for {available_at} NOT NULL. If it may be NULL, index\n"
-			      "-- coalesce({available_at}, '-infinity') instead.\n");
-	print_indexes(schema, "CREATE INDEX CONCURRENTLY IF NOT EXISTS");
-	print_adopt_check(schema);
-	print(schema,
-	      "\n-- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned table takes these\n"
-	      "-- on its partitions only).\n"
-	      "ALTER TABLE {table} SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01,\n"
-	      "  autovacuum_vacuum_cost_delay = 0);\n");
-	print_adopt_trigger(schema);
-	print_grants(schema);
 }
 
 /* ---- ---- */
@@ -458,7 +302,7 @@ static struct config_source own_columns(const struct config_source *source)
 	return copy;
 }
 
-static bool fit(struct schema *schema, bool adopt, struct arena *arena)
+static bool fit(struct sqlschema *schema, bool adopt, struct arena *arena)
 {
 	if (!tablename_parse(schema->source->table, &schema->name, NULL) ||
 	    !sqltext_fit(&schema->text, schema->source, NULL, NULL, arena, NULL))
@@ -471,13 +315,13 @@ static bool fit(struct schema *schema, bool adopt, struct arena *arena)
 void sql_print_schema(const struct config_source *source, bool adopt, FILE *out)
 {
 	struct config_source own = own_columns(source);
-	struct schema schema = {.source = &own, .out = out};
+	struct sqlschema schema = {.source = &own, .out = out};
 	struct arena *arena = arena_new();
 
 	if (!fit(&schema, adopt, arena))
 		fprintf(out, "-- source %s has no usable mapping\n", source->name);
 	else if (adopt)
-		print_adopt(&schema);
+		sqladopt_print(&schema);
 	else
 		print_new(&schema);
 	arena_free(arena);
@@ -485,14 +329,14 @@ void sql_print_schema(const struct config_source *source, bool adopt, FILE *out)
 
 void sql_print_drop_trigger(const struct config_source *source, FILE *out)
 {
-	struct schema schema = {.source = source, .out = out};
+	struct sqlschema schema = {.source = source, .out = out};
 	struct arena *arena = arena_new();
 
 	if (fit(&schema, false, arena)) {
 		fputs("DROP TRIGGER IF EXISTS ", out);
-		print_name(&schema, "_notify", false);
-		print(&schema, " ON {table};\nDROP FUNCTION IF EXISTS ");
-		print_name(&schema, "_notify", true);
+		sqlschema_print_name(&schema, "_notify", false);
+		sqlschema_print(&schema, " ON {table};\nDROP FUNCTION IF EXISTS ");
+		sqlschema_print_name(&schema, "_notify", true);
 		fputs("();\n", out);
 	}
 	arena_free(arena);

@@ -19,7 +19,7 @@ BUILD = pathlib.Path(os.environ["MUTANT_BUILD"])
 CORE = ROOT / "src/core"
 
 # The tests of a file that is not named like its test.
-TESTS = {"headers": ["route"], **dict.fromkeys(["sql", "sqlclaim", "sqlcount", "sqlfacts", "sqlfit", "sqlschema", "sqlsettle", "sqltext"],
+TESTS = {"headers": ["route"], **dict.fromkeys(["sql", "sqlclaim", "sqlcount", "sqlfacts", "sqlfit", "sqladopt", "sqlschema", "sqlsettle", "sqltext"],
                                                ["sql", "sqlfit", "sqltexts"])}
 
 SWAPS = [(r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
@@ -45,7 +45,8 @@ EXPLAINED = {
         "bit 0 is the id's, which is always there",
     ("sqlfacts.c", ".name = copy(arena, cell(result, 0, NAME)),", ".name = copy(arena, cell(result, 1, NAME)),"):
         "every row names the table",
-    ("sqlschema.c", "for (i = 0; i < COLUMN_DDLS; i++) {", "for (i = 1; i < COLUMN_DDLS; i++) {"): "the first is not written by the relay",
+    **{(file, "for (i = 0; i < SQLSCHEMA_COLUMNS; i++) {", "for (i = 1; i < SQLSCHEMA_COLUMNS; i++) {"): "the first is not written by the relay"
+       for file in ("sqlschema.c", "sqladopt.c")},
     ("headers.c", "need = need > TEXT_KEPT_BYTES ? need : TEXT_KEPT_BYTES;", ";"): "how often memory is taken, not what stands in it",
     ("headers.c", "need = need > TEXT_KEPT_BYTES ? need : TEXT_KEPT_BYTES;", "need = need >= TEXT_KEPT_BYTES ? need : TEXT_KEPT_BYTES;"):
         "equal numbers",
