@@ -45,6 +45,7 @@ const char *config_column_name(enum config_column column);
 /* Labels of the row's states, in the order pending, in_flight, sent, failed (core/rowstate.h has the enum). */
 #define CONFIG_STATES 4
 
+enum config_format { FORMAT_PLAIN, FORMAT_CLOUDEVENTS };
 enum config_ordering { ORDERING_KEY, ORDERING_NONE };
 enum config_on_failed { ON_FAILED_BLOCK, ON_FAILED_CONTINUE };
 enum config_on_delivered { ON_DELIVERED_MARK, ON_DELIVERED_DELETE };
@@ -92,6 +93,8 @@ struct config_source {
 	const char *topic;		      /* template */
 	struct config_header *headers;
 	size_t n_headers;
+	enum config_format format;
+	const char *cloudevents_source; /* a URI reference */
 	enum config_ordering ordering;
 	enum config_on_failed on_failed;
 	enum config_on_delivered on_delivered;
@@ -99,6 +102,7 @@ struct config_source {
 	int64_t lease_us, poll_us;
 	const char *notify; /* channel; NULL: polling only */
 	struct config_retry retry;
+	const char *dead_letter_topic;	 /* NULL: none */
 	struct config_postgres postgres; /* the defaults with this source's overrides */
 	struct config_kafka kafka;
 };

@@ -18,6 +18,8 @@
 
 static const char *const ordering_words[] = {[ORDERING_KEY] = "key", [ORDERING_NONE] = "none", NULL};
 static const char *const on_failed_words[] = {[ON_FAILED_BLOCK] = "block", [ON_FAILED_CONTINUE] = "continue", NULL};
+static const char *const format_of_record_words[] = {
+	[FORMAT_PLAIN] = "plain", [FORMAT_CLOUDEVENTS] = "cloudevents", NULL};
 static const char *const on_delivered_words[] = {
 	[ON_DELIVERED_MARK] = "mark", [ON_DELIVERED_DELETE] = "delete", NULL};
 static const char *const preset_words[] = {"outboxd", "message", NULL};
@@ -166,6 +168,14 @@ static const struct key source_keys[] = {
 	 .sentence = "Headers by name, each a template as in topic; no header where a column is NULL. Takes the "
 		     "place of "
 		     "the preset's."},
+	{"format", KEY_WORD, offsetof(struct config_source, format), "plain", .words = format_of_record_words,
+	 .sentence =
+		 "plain: the record has the headers said here. cloudevents: it is a CloudEvent 1.0 in binary mode, with the "
+		 "headers ce_id (columns.event_id, else the id), ce_source, ce_type, ce_subject (the key), ce_time "
+		 "(columns.created_at) and content-type (by the payload's column type) beside them; headers of the "
+		 "same name win."},
+	{"cloudevents_source", KEY_TEXT, offsetof(struct config_source, cloudevents_source),
+	 .derived = "//outboxd/NAME", .sentence = "ce_source of format: cloudevents: a URI, or a part of one."},
 	{"ordering", KEY_WORD, offsetof(struct config_source, ordering), "key", .words = ordering_words,
 	 .sentence = "key: rows of one key are delivered in order, one after the other. none: as fast as may be, "
 		     "in any "

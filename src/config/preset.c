@@ -134,6 +134,16 @@ static void derive_channel(struct load *load, const struct yamltree_node *node, 
 		load_default(load, key, text, source);
 }
 
+static void derive_event_source(struct load *load, struct config_source *source)
+{
+	char text[128];
+
+	if (source->name == NULL || strlen(source->name) > sizeof(text) - sizeof("//outboxd/"))
+		return;
+	snprintf(text, sizeof(text), "//outboxd/%s", source->name);
+	load_default(load, keys_find(&keys_source, "cloudevents_source"), text, source);
+}
+
 void preset_derive(struct load *load, const struct yamltree_node *node, struct config_source *source)
 {
 	if (source->columns[COLUMN_ORDER] == NULL)
@@ -142,6 +152,8 @@ void preset_derive(struct load *load, const struct yamltree_node *node, struct c
 		derive_topic(load, node, source);
 	if (yamltree_member(node, "headers") == NULL)
 		derive_headers(load, source);
+	if (yamltree_member(node, "cloudevents_source") == NULL)
+		derive_event_source(load, source);
 	if (yamltree_member(node, "notify") == NULL)
 		derive_channel(load, node, source);
 }

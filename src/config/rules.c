@@ -128,9 +128,23 @@ static void check_states(struct load *load, const struct yamltree_node *node, co
 					      names[b], source->states[a]);
 }
 
-static void check_topic(struct load *load, const struct yamltree_node *node, const struct config_source *source)
+/* May the text be a part of a topic's name? */
+static bool is_topic_text(const char *text)
 {
 	static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+	return strspn(text, legal) == strlen(text) && strlen(text) <= 249;
+}
+
+static bool is_topic_name(const char *text)
+{
+	return is_topic_text(text) && text[0] != '\0' && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+}
+
+#define TOPIC_RULE "a topic's name, which has at most 249 letters, digits, . _ and -, and is not . or .."
+
+static void check_topic(struct load *load, const struct yamltree_node *node, const struct config_source *source)
+{
 	struct load_place topic = place_of(node, "topic");
 	struct template template;
 	const char *literal;
@@ -140,14 +154,39 @@ static void check_topic(struct load *load, const struct yamltree_node *node, con
 		return;
 	for (size_t i = 0; i < template.n_pieces; i++) {
 		literal = template.pieces[i].literal;
-		if (literal != NULL &&
-		    (strspn(literal, legal) != strlen(literal) || strlen(literal) > 249 ||
-		     (template.n_pieces == 1 && strspn(literal, ".") == strlen(literal) && strlen(literal) < 3)))
+		if (literal != NULL && !(template.n_pieces == 1 ? is_topic_name : is_topic_text)(literal))
 			load_conflict(load, topic, nowhere, load_place(node),
-				      "topic: \"%s\" cannot be in a topic's name, which has at most 249 letters, "
-				      "digits, . _ and -, and is not . or ..",
-				      literal);
+				      "topic: \"%s\" cannot be in " TOPIC_RULE, literal);
 	}
+}
+
+/* A URI reference as RFC 3986 has it, as far as its characters go. */
+static bool is_uri(const char *text)
+{
+	static const char hex[] = "0123456789abcdefABCDEF";
+	static const char legal[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/?#[]@!$&'()*+,;=%";
+	const char *percent;
+
+	for (percent = strchr(text, '%'); percent != NULL; percent = strchr(percent + 1, '%'))
+		if (percent[1] == '\0' || strchr(hex, percent[1]) == NULL || percent[2] == '\0' ||
+		    strchr(hex, percent[2]) == NULL)
+			return false;
+	return text[0] != '\0' && strspn(text, legal) == strlen(text);
+}
+
+static void check_format(struct load *load, const struct yamltree_node *node, const struct config_source *source)
+{
+	struct load_place uri = place_of(node, "cloudevents_source");
+
+	if (source->cloudevents_source != NULL && !is_uri(source->cloudevents_source))
+		load_conflict(
+			load, uri, nowhere, load_place(node),
+			"cloudevents_source: \"%s\" is no URI: what else there is in it is written as %%20 and so on",
+			source->cloudevents_source);
+	if (source->format == FORMAT_CLOUDEVENTS && source->columns[COLUMN_TYPE] == NULL)
+		load_conflict(load, place_of(yamltree_member(node, "columns"), "type"), place_of(node, "format"),
+			      load_place(node), "format: cloudevents needs columns.type: each event has a type");
 }
 
 static void check_amounts(struct load *load, const struct yamltree_node *node, const struct config_source *source)
@@ -170,6 +209,7 @@ void rules_check_source(struct load *load, const struct yamltree_node *node, con
 	check_columns(load, node, source);
 	check_states(load, node, source);
 	check_topic(load, node, source);
+	check_format(load, node, source);
 	check_ordering(load, node, source);
 	check_amounts(load, node, source);
 }

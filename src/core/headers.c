@@ -109,7 +109,7 @@ void headers_add(struct headers *headers, struct slice name, struct slice value)
 	headers->list[headers->length++] = (struct message_header){name, value};
 }
 
-/* Lists every member, null with a NULL value, a repeated name each time: headers_end takes out what is too much. */
+/* Lists every member that is not null. */
 static void list_members(struct headers *headers, struct slice json)
 {
 	struct cursor cursor = {json.bytes, json.bytes + json.len};
@@ -118,14 +118,22 @@ static void list_members(struct headers *headers, struct slice json)
 	skip(&cursor, " \t\r\n");
 	cursor.at++; /* the brace */
 	while (next_token(&cursor, &name) && next_token(&cursor, &value)) {
+		if (value.bytes[0] == 'n')
+			continue;
 		name = unquote(headers, name);
-		if (value.bytes[0] == '"')
-			value = unquote(headers, value);
-		else if (value.bytes[0] == 'n')
-			value = SLICE_NULL;
-		headers_add(headers, name, value);
+		headers_add(headers, name, value.bytes[0] == '"' ? unquote(headers, value) : value);
 	}
 	headers->from_json = headers->length;
+}
+
+/* jansson's own sentence would quote the row's data. */
+static bool refuse(const json_error_t *error, struct err *err)
+{
+	if (json_error_code(error) == json_error_duplicate_key)
+		return err_set(err, "the headers have a name twice: at line %d, column %d", error->line,
+			       error->column);
+	return err_set(err, "the headers are no JSON object: mistake at line %d, column %d", error->line,
+		       error->column);
 }
 
 static bool read_json(struct headers *headers, struct slice json, struct err *err)
@@ -136,10 +144,10 @@ static bool read_json(struct headers *headers, struct slice json, struct err *er
 		return err_set(err, "the headers are %zu bytes of JSON; %d are allowed", json.len,
 			       HEADERS_JSON_MAX_BYTES);
 	/* jansson bounds the nesting. As reals, for an integer beyond 64 bits is a fine header. */
-	headers->json = json_loadb(json.bytes, json.len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
-	if (headers->json == NULL) /* jansson's own sentence would quote the row's data */
-		return err_set(err, "the headers are no JSON object: mistake at line %d, column %d", error.line,
-			       error.column);
+	headers->json = json_loadb(json.bytes, json.len,
+				   JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES, &error);
+	if (headers->json == NULL)
+		return refuse(&error, err);
 	if (!json_is_object(headers->json)) {
 		json_decref(headers->json);
 		headers->json = NULL;
@@ -168,28 +176,25 @@ bool headers_has(const struct headers *headers, const char *name)
 	return json_object_get(headers->json, name) != NULL;
 }
 
-/* Of a repeated name the last stays, as in PostgreSQL. Seen from the end, that is the first, which takes the name out
- * of jansson's set. What stays is moved up to the templates' headers; returns where it begins. */
-static size_t drop_repeated(struct headers *headers)
-{
-	size_t from = headers->from_json, i;
-
-	for (i = headers->from_json; i-- > 0;) {
-		const struct message_header *header = &headers->list[i];
-
-		if (json_object_deln(headers->json, header->name.bytes, header->name.len) == 0 &&
-		    header->value.bytes != NULL)
-			headers->list[--from] = *header;
-	}
-	return from;
-}
-
 void headers_end(struct headers *headers, struct message *message)
 {
-	size_t from = drop_repeated(headers);
-
-	message->n_headers = headers->length - from;
-	message->headers = message->n_headers == 0 ? NULL : headers->list + from;
+	message->n_headers = headers->length;
+	message->headers = headers->length == 0 ? NULL : headers->list;
 	json_decref(headers->json);
 	headers->json = NULL;
+}
+
+size_t headers_find(const struct message *message, const char *name)
+{
+	struct slice wanted = slice_of(name);
+	size_t i = 0;
+
+	while (i < message->n_headers && !slice_equal(message->headers[i].name, wanted))
+		i++;
+	return i;
+}
+
+void headers_take_out(struct headers *headers, struct message *message, size_t i)
+{
+	memmove(&headers->list[i], &headers->list[i + 1], (--message->n_headers - i) * sizeof(headers->list[0]));
 }

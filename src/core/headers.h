@@ -1,5 +1,5 @@
 /* headers: the headers of one record while they are put together, from the JSON column and from templates.
- * The column wins over a template of the same name, null takes a header away, and no name comes twice.
+ * The column wins over a template of the same name, null takes a header away, and a name twice is a mistake.
  * Memory is kept from row to row. */
 #ifndef OUTBOXD_CORE_HEADERS_H
 #define OUTBOXD_CORE_HEADERS_H
@@ -21,7 +21,8 @@ struct headers {
 void headers_free(struct headers *headers);
 
 /* Begins a record with the JSON column's text (SLICE_NULL: none), which must live until headers_end's result is done
- * with. text_bytes: how much headers_text will be asked for. False: no JSON object, err says so, and nothing has begun. */
+ * with. text_bytes: how much headers_text will be asked for. False: no JSON object, or one that has a name twice; err says so, and
+ * nothing has begun. */
 bool headers_begin(struct headers *headers, struct slice json, size_t text_bytes, struct err *err) must_check;
 
 /* Has the column a member of that name, be it null? */
@@ -35,5 +36,11 @@ void headers_add(struct headers *headers, struct slice name, struct slice value)
 
 /* Hands the list to the message; valid until the next headers_begin. */
 void headers_end(struct headers *headers, struct message *message);
+
+/* Where the message has a header of that name; n_headers: nowhere. */
+size_t headers_find(const struct message *message, const char *name);
+
+/* Takes the i-th header out of a message that headers_end has made. */
+void headers_take_out(struct headers *headers, struct message *message, size_t i);
 
 #endif

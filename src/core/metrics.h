@@ -33,6 +33,7 @@ enum metric {
 	METRIC_SETTLE_FENCED,	      /* source */
 	METRIC_POSSIBLE_DUPLICATES,   /* source, window */
 	METRIC_BACKPRESSURE,	      /* source, reason */
+	METRIC_HEADERS_DROPPED,	      /* source, header */
 	METRIC_COMMIT_TO_ACK,	      /* source; histogram, seconds */
 	METRIC_TRANSACTION,	      /* source, statement; histogram, seconds */
 	METRIC_LOCK_TIMEOUTS,	      /* source */

@@ -2,8 +2,10 @@
 
 #include "base/mem.h"
 #include "config/template.h"
+#include "core/cloudevents.h"
 #include "core/headers.h"
 #include "core/pgarray.h"
+#include "core/tracecontext.h"
 
 #include <string.h>
 
@@ -25,8 +27,17 @@ struct pieces {
 	size_t n;
 };
 
+/* Where a CloudEvent finds its attributes: cells, or none. */
+#define NO_CELL SIZE_MAX
+struct event_cells {
+	size_t event_id, type;
+};
+
 struct route {
-	struct arena *arena; /* owns what was compiled */
+	struct arena *arena;	  /* owns what was compiled */
+	const char *event_source; /* NULL: records are no CloudEvents */
+	const char *media_type;
+	struct event_cells event;
 	struct pieces topic;
 	struct pieces *templates; /* of the headers */
 	size_t n_templates;
@@ -48,6 +59,12 @@ static size_t cell_of(struct route *route, const char *column)
 	route->columns = mem_resize(route->columns, route->n_columns + 1, sizeof(*route->columns));
 	route->columns[route->n_columns++] = column;
 	return SQL_CLAIM_COLUMNS + i;
+}
+
+/* The cell of a mapped column that no template need name. */
+static size_t cell_of_role(struct route *route, const struct config_source *source, enum config_column role)
+{
+	return source->columns[role] == NULL ? NO_CELL : cell_of(route, source->columns[role]);
 }
 
 static bool compile(struct route *route, const char *text, struct pieces *pieces, struct err *err)
@@ -94,10 +111,22 @@ struct route *route_new(const struct config_source *source, struct err *err)
 	struct route *route = MEM_NEW(struct route);
 
 	route->arena = arena_new();
-	if (compile_all(route, source, err))
-		return route;
-	route_free(route);
-	return NULL;
+	if (!compile_all(route, source, err)) {
+		route_free(route);
+		return NULL;
+	}
+	if (source->format == FORMAT_CLOUDEVENTS) {
+		route->event_source = source->cloudevents_source;
+		route->event.event_id = cell_of_role(route, source, COLUMN_EVENT_ID);
+		route->event.type = cell_of_role(route, source, COLUMN_TYPE);
+	}
+	route->media_type = "application/octet-stream";
+	return route;
+}
+
+void route_set_media_type(struct route *route, const char *media_type)
+{
+	route->media_type = media_type;
 }
 
 void route_free(struct route *route)
@@ -263,17 +292,61 @@ static void add_template(struct route *route, const struct pieces *template, con
 	headers_add(&route->headers, slice_of(template->name), value);
 }
 
+static struct slice cell_at(const struct slice *cells, size_t cell)
+{
+	return cell == NO_CELL ? SLICE_NULL : cells[cell];
+}
+
+static void add_event(struct route *route, const struct slice *cells)
+{
+	struct cloudevent event = {
+		.id = cell_at(cells, route->event.event_id),
+		.source = slice_of(route->event_source),
+		.type = cell_at(cells, route->event.type),
+		.subject = cells[SQL_C_KEY],
+		.created_at = cells[SQL_C_CREATED_AT],
+		.media_type = cells[SQL_C_PAYLOAD].bytes == NULL ? SLICE_NULL : slice_of(route->media_type),
+	};
+
+	if (event.id.bytes == NULL)
+		event.id = cells[SQL_C_ID];
+	cloudevents_add(&route->headers, &event);
+}
+
+/* A tracestate says nothing without its traceparent. */
+static void drop_malformed_trace(struct route *route, struct message *message)
+{
+	size_t parent = headers_find(message, TRACECONTEXT_PARENT), state;
+
+	if (parent < message->n_headers && !tracecontext_parent_valid(message->headers[parent].value)) {
+		message->dropped |= MESSAGE_DROPPED_PARENT;
+		headers_take_out(&route->headers, message, parent);
+		parent = message->n_headers;
+	}
+	state = headers_find(message, TRACECONTEXT_STATE);
+	if (state < message->n_headers &&
+	    (parent >= message->n_headers || !tracecontext_state_valid(message->headers[state].value))) {
+		message->dropped |= MESSAGE_DROPPED_STATE;
+		headers_take_out(&route->headers, message, state);
+	}
+}
+
 static bool compose_headers(struct route *route, const struct slice *cells, struct message *message,
 			    struct err *err)
 {
-	size_t i;
+	size_t text_bytes = templates_len(route, cells), i;
 
-	if (!headers_begin(&route->headers, cells[SQL_C_HEADERS], templates_len(route, cells), err))
+	if (route->event_source != NULL)
+		text_bytes += CLOUDEVENTS_TEXT_BYTES;
+	if (!headers_begin(&route->headers, cells[SQL_C_HEADERS], text_bytes, err))
 		return false;
 	for (i = 0; i < route->n_templates; i++)
 		add_template(route, &route->templates[i], cells);
+	if (route->event_source != NULL)
+		add_event(route, cells);
 	headers_end(&route->headers, message);
-	return true;
+	drop_malformed_trace(route, message);
+	return route->event_source == NULL || cloudevents_check(message, err);
 }
 
 bool route_compose(struct route *route, const struct slice *cells, struct message *message, struct err *err)

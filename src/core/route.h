@@ -22,7 +22,9 @@ struct message {
 	const struct message_header *headers;
 	size_t n_headers;
 	int64_t timestamp_ms; /* 0: the time of publishing */
+	unsigned dropped;     /* headers that the row has and the record has not: bits of enum message_drop */
 };
+enum message_drop { MESSAGE_DROPPED_PARENT = 1, MESSAGE_DROPPED_STATE = 2 };
 
 /* The compiled templates of one source, and buffers reused from row to row. */
 struct route;
@@ -34,9 +36,13 @@ void route_free(struct route *route);
 /* The columns that the templates name, each once, in the order in which cells must hold them. Borrowed. */
 struct sql_templates route_templates(const struct route *route);
 
+/* What kind of value the payload's column holds, for content-type with format: cloudevents. Until it is said, of any. */
+void route_set_media_type(struct route *route, const char *media_type);
+
 /* Composes the message of one row. cells: the row's cells by enum sql_claim_column, then the template columns
  * (SQL_CLAIM_COLUMNS + n). False: the row's own fault, and err says what (NULL in the topic's template, invalid topic name,
- * headers that are no JSON object, partition out of range). The message borrows from cells and from route, the latter
+ * headers that are no JSON object, partition out of range, no CloudEvent). Headers of W3C Trace Context that are malformed are left
+ * out. The message borrows from cells and from route, the latter
  * until the next call. */
 bool route_compose(struct route *route, const struct slice *cells, struct message *message,
 		   struct err *err) must_check;

@@ -10,6 +10,7 @@ struct sql {
 	struct sql_statement statements[SQL_KINDS];
 	uint64_t has;
 	enum sql_order order;
+	const char *media_type;
 };
 
 /* A row a column. A view's key may have its index on the table below it; a table with inheritance children repeats ctids
@@ -135,6 +136,7 @@ struct sql *sql_new(const struct config_source *source, const struct sql_table_f
 	build_all(sql, &text);
 	sql->has = text.has;
 	sql->order = text.order;
+	sql->media_type = text.media_type;
 	return sql;
 }
 
@@ -159,6 +161,11 @@ bool sql_has_column(const struct sql *sql, enum config_column column)
 bool sql_may_skip(const struct sql *sql)
 {
 	return sql_has_column(sql, COLUMN_SETTLED_AT) || sql_has_column(sql, COLUMN_LAST_ERROR);
+}
+
+const char *sql_media_type(const struct sql *sql)
+{
+	return sql->media_type;
 }
 
 enum sql_order sql_order(const struct sql *sql)

@@ -198,6 +198,9 @@ bool sql_has_column(const struct sql *sql, enum config_column column);
 /* Can a failed row be told from a skipped one? Without it SQL_SKIP would change nothing. */
 bool sql_may_skip(const struct sql *sql);
 
+/* What kind of value the payload's column holds, as a media type; static. */
+const char *sql_media_type(const struct sql *sql);
+
 /* How to compare two values of the order column as text. */
 enum sql_order { SQL_ORDER_NUMBER, SQL_ORDER_BYTES, SQL_ORDER_ARRIVAL };
 enum sql_order sql_order(const struct sql *sql);

@@ -90,6 +90,8 @@ static bool is_needed(const struct config_source *source, enum config_column col
 	case COLUMN_KEY:
 	case COLUMN_ORDER:
 		return source->ordering == ORDERING_KEY;
+	case COLUMN_TYPE:
+		return source->column_required[column] || source->format == FORMAT_CLOUDEVENTS;
 	default:
 		return source->column_required[column];
 	}
@@ -256,6 +258,13 @@ static void set_flags(struct fitting *fitting)
 	*flags |= is_integer(fitting->columns[COLUMN_TIMESTAMP]) ? SQLTEXT_MILLIS : 0;
 }
 
+static const char *media_type_of(const struct sql_column_facts *payload)
+{
+	if (type_is(payload, "json") || type_is(payload, "jsonb"))
+		return "application/json";
+	return is_text(payload) ? "text/plain; charset=utf-8" : "application/octet-stream";
+}
+
 /* A cast to a type with a length cuts, and a number with a scale rounds: an id that somebody mistyped would become another one. */
 static const char *free_type(struct arena *arena, const struct sql_column_facts *column, const char *otherwise)
 {
@@ -295,6 +304,7 @@ static void set_types(struct fitting *fitting)
 	if (status != NULL && !is_text(status))
 		buf_print(&cast, "::%s", status->type);
 	text->status_cast = arena_copy_string(fitting->arena, buf_text(&cast));
+	text->media_type = media_type_of(columns[COLUMN_PAYLOAD]);
 	buf_free(&cast);
 }
 

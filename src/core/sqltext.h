@@ -44,6 +44,7 @@ struct sqltext {
 	const char *status_cast;    /* "" or "::type" */
 	const char *attempts_limit; /* one less than the largest number the column holds */
 	const char *template_values, *template_names;
+	const char *media_type; /* of the payload */
 	enum sql_order order;
 };
 

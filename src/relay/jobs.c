@@ -135,6 +135,7 @@ static void start_running(struct source *source, struct sql *sql)
 	sql_free(source->sql);
 	source->sql = sql;
 	source->keys.order = sql_order(sql);
+	route_set_media_type(source->route, sql_media_type(sql));
 	source->due_us[SCHED_SWEEP] = source->due_us[SCHED_COUNT] = source->now_us;
 	source->due_us[SCHED_CLAIM] = source->due_us[SCHED_SETTLE] = source->now_us;
 	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN)

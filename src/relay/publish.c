@@ -64,6 +64,16 @@ static struct lane lane_of(const struct row *row, const struct message *message)
 	return lane;
 }
 
+static void count_dropped(struct source *source, unsigned dropped)
+{
+	if (dropped & MESSAGE_DROPPED_PARENT)
+		metrics_series(source->env.metrics, METRIC_HEADERS_DROPPED, source->config->name, "traceparent")
+			->value++;
+	if (dropped & MESSAGE_DROPPED_STATE)
+		metrics_series(source->env.metrics, METRIC_HEADERS_DROPPED, source->config->name, "tracestate")
+			->value++;
+}
+
 static void handed_over(struct row *row, const struct lane *lane)
 {
 	row->topic->in_flight++;
@@ -88,6 +98,7 @@ static bool hand_over(struct row *row, const struct message *message, const stru
 	CRASH_POINT(PUBLISH_DUE);
 	verdict = kafka_publish(lane->kafka, message, row, &refusal);
 	if (verdict == VERDICT_OK) {
+		count_dropped(source, message->dropped);
 		handed_over(row, lane);
 		return true;
 	}

@@ -217,6 +217,15 @@ static const struct {
 	 "around a part that has capitals, spaces or dots\n"},
 	{SOURCE "    topic: \"{\"\n",
 	 "F:5:12: topic: \"{\": the brace at character 1 is not closed ({{ is a brace itself)\n"},
+	{SOURCE "    format: cloudevent\n",
+	 "F:5:13: format: \"cloudevent\" must be one of plain, cloudevents (did you mean cloudevents?)\n"},
+	{SOURCE "    cloudevents_source: \"/a b\"\n",
+	 "F:5:25: cloudevents_source: \"/a b\" is no URI: what else there is in it is written as %20 and so on\n"},
+	{SOURCE "    cloudevents_source: \"/%2g\"\n",
+	 "F:5:25: cloudevents_source: \"/%2g\" is no URI: what else there is in it is written as %20 and so on\n"},
+	{SOURCE "    cloudevents_source: \"/%2\"\n",
+	 "F:5:25: cloudevents_source: \"/%2\" is no URI: what else there is in it is written as %20 and so on\n"},
+	{SOURCE "    cloudevents_source: \"\"\n", "F:5:25: cloudevents_source: must not be empty\n"},
 	{SOURCE "    topic: a b\n",
 	 "F:5:12: topic: \"a b\" cannot be in a topic's name, which has at most 249 letters, "
 	 "digits, . _ and -, and is not . or ..\n"},
@@ -253,8 +262,8 @@ END_TEST
 /* Keys of interface.md whose function is not there yet. */
 START_TEST(test_keys_without_a_function_are_unknown)
 {
-	static const char *const keys[] = {"format", "archive_table", "result_timeout",	   "rate_limit",
-					   "where",  "retention",     "dead_letter_topic", "cloudevents_source"};
+	static const char *const keys[] = {"archive_table", "result_timeout", "rate_limit",
+					   "where",	    "retention",      "dead_letter_topic"};
 	char text[256];
 
 	for (int i = 0; i < COUNT(keys); i++) {
@@ -293,6 +302,8 @@ static const struct {
 	{SOURCE "    max_in_flight: 6000\n    batch: 7000\n",
 	 "F:6:12: max_in_flight 6000 is less than batch 7000: one claim would not fit in\n"},
 	{SOURCE "    retry: {initial: 10m}\n", "F:5:22: retry.max is shorter than retry.initial\n"},
+	{SOURCE "    columns: {type: ~}\n    topic: t\n    format: cloudevents\n",
+	 "F:7:13: format: cloudevents needs columns.type: each event has a type\n"},
 	{SOURCE "    columns: {key: ~}\n",
 	 "F:5:15: ordering: key needs columns.key: name the column, or set ordering: none\n"},
 	{SOURCE "    columns: {key: ~}\n    ordering: key\n",

@@ -77,6 +77,7 @@ static const char *const families[][2] = {
 	{"outboxd_settle_fenced_total", "counter"},
 	{"outboxd_possible_duplicates_total", "counter"},
 	{"outboxd_backpressure_total", "counter"},
+	{"outboxd_headers_dropped_total", "counter"},
 	{"outboxd_commit_to_ack_seconds", "histogram"},
 	{"outboxd_transaction_seconds", "histogram"},
 	{"outboxd_lock_timeouts_total", "counter"},

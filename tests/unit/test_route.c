@@ -293,9 +293,7 @@ START_TEST(test_json_headers)
 		{"{\"esc\": \"a\\\"b\\\\c\\u00e9\\n\", \"\\u0061b\": \"\\ud83d\\ude00\"}",
 		 "esc=a\"b\\c\xC3\xA9\n|ab=\xF0\x9F\x98\x80"},
 		{"{\"a\": \"{,:}[\\\"]\", \"b\": \"\\\\\"}", "a={,:}[\"]|b=\\"},
-		{"{\"a\": 1, \"b\": 2, \"a\": 3}", "b=2|a=3"},
-		{"{\"a\": 1, \"\\u0061\": null}", ""},
-		{"{\"a\": null, \"a\": \"x\"}", "a=x"},
+		{"{\"a\": null, \"b\": null, \"A\": \"x\"}", "A=x"},
 		{"\t{\r\n\"a\"\t:\r\"b\"\n}", "a=b"},
 	};
 	size_t i;
@@ -314,7 +312,7 @@ START_TEST(test_json_headers_win_over_templates)
 	expect_headers("{\"other\": 1}", "other=1|kind=order|fixed=v1|x=aorder");
 	expect_headers("{\"kind\": \"mine\"}", "kind=mine|fixed=v1|x=aorder");
 	expect_headers("{\"fixed\": null, \"y\": \"\\t\"}", "y=\t|kind=order|x=aorder");
-	expect_headers("{\"x\": 1, \"x\": 2, \"kind\": null, \"fixed\": \"\"}", "x=2|fixed=");
+	expect_headers("{\"x\": 2, \"kind\": null, \"fixed\": \"\"}", "x=2|fixed=");
 	cells[SQL_C_HEADERS] = SLICE_NULL;
 	compose();
 	ck_assert_uint_eq(message.n_headers, 3);
@@ -360,6 +358,21 @@ START_TEST(test_json_that_is_no_object_is_the_rows_fault)
 }
 END_TEST
 
+START_TEST(test_json_with_a_name_twice_is_the_rows_fault)
+{
+	static const char *const bad[] = {"{\"a\": 1, \"b\": 2, \"a\": 3}", "{\"a\": 1, \"\\u0061\": null}",
+					  "{\"a\": null, \"a\": \"x\"}", "{\"\": 1, \"\": 1}"};
+	size_t i;
+
+	MAKE_ROUTE("orders", NULL);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cells[SQL_C_HEADERS] = slice_of(bad[i]);
+		expect_refused("the headers have a name twice");
+	}
+	route_free(route);
+}
+END_TEST
+
 static void expect_nesting(size_t depth, bool good)
 {
 	struct buf json = {0};
@@ -396,18 +409,18 @@ START_TEST(test_many_and_large_headers)
 
 	MAKE_ROUTE("orders", "own", "{kind}{kind}");
 	*column("kind") = slice_of("x");
-	for (i = 0; i < 20000; i++)
-		buf_print(&json, "%s\"k%d\": \"\\u00e9%d\"", i == 0 ? "{" : ",", i % 10000, i);
+	for (i = 0; i < 10000; i++)
+		buf_print(&json, "%s\"k%d\": \"\\u00e9%d\"", i == 0 ? "{" : ",", i, i);
 	buf_add_string(&json, "}");
 	cells[SQL_C_HEADERS] = (struct slice){json.bytes, json.len};
 	compose();
 	ck_assert_uint_eq(message.n_headers, 10001);
 	expect_header(0, "k0",
 		      "\xC3\xA9"
-		      "10000");
+		      "0");
 	expect_header(9999, "k9999",
 		      "\xC3\xA9"
-		      "19999");
+		      "9999");
 	expect_header(10000, "own", "xx");
 
 	buf_clear(&json);
@@ -622,7 +635,8 @@ Suite *suite(void)
 		 test_characters_of_a_topic, test_F044_message_bytes);
 	ADD_CASE(suite, "json", test_json_headers, test_json_headers_win_over_templates,
 		 test_json_header_with_nul_inside, test_json_that_is_no_object_is_the_rows_fault,
-		 test_json_nesting_is_bounded, test_many_and_large_headers);
+		 test_json_with_a_name_twice_is_the_rows_fault, test_json_nesting_is_bounded,
+		 test_many_and_large_headers);
 	ADD_CASE(suite, "random", test_random_rows_never_crash);
 	return suite;
 }
