@@ -14,7 +14,8 @@ struct sql {
 };
 
 /* A row a column. A view's key may have its index on the table below it; a table with inheritance children repeats ctids
- * as a partitioned one does, so it is called one. The privilege to read the catalog is everybody's. */
+ * as a partitioned one does, so it is called one; such rows are told apart by ctid, the system column -1, whose privilege comes with
+ * that for the whole table. Rows are seen and changed when one policy lets the role read and one lets it update. The privilege to read the catalog is everybody's. */
 const struct sql_statement sql_inspect = {
 	.kind = SQL_INSPECT,
 	.text = "SELECT n.nspname::text, c.relname::text,\n"
@@ -30,7 +31,18 @@ const struct sql_statement sql_inspect = {
 		"                    ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_class'::regclass\n"
 		"                   WHERE r.ev_class = c.oid AND c.relkind = 'v'))::text,\n"
 		"       has_table_privilege(c.oid, 'DELETE')::text,\n"
-		"       (to_regprocedure('pg_catalog.pg_column_compression(\"any\")') IS NOT NULL)::text\n"
+		"       (to_regprocedure('pg_catalog.pg_column_compression(\"any\")') IS NOT NULL)::text,\n"
+		"       has_column_privilege(c.oid, a.attnum, 'SELECT')::text, has_column_privilege(c.oid, a.attnum, 'UPDATE')::text,\n"
+		"       (SELECT to_json(array_agg(e.enumlabel::text))::text FROM pg_enum e WHERE e.enumtypid = base.oid),\n"
+		"       quote_ident(current_user),\n"
+		"       CASE WHEN c.relkind = 'r' THEN has_column_privilege(c.oid, (-1)::int2, 'SELECT')\n"
+		"            ELSE has_any_column_privilege(c.oid, 'SELECT') END::text,\n"
+		"       row_security_active(c.oid)::text,\n"
+		"       (row_security_active(c.oid) AND 2 > (\n"
+		"         SELECT (count(*) FILTER (WHERE p.polcmd IN ('r', '*')) > 0)::int + (count(*) FILTER (WHERE p.polcmd IN ('w', '*')) > 0)::int\n"
+		"           FROM pg_policy p WHERE p.polrelid = c.oid AND p.polpermissive\n"
+		"            AND EXISTS (SELECT FROM unnest(p.polroles) o WHERE o = 0 OR pg_has_role(o, 'USAGE'))))::text,\n"
+		"       (c.relkind = 'v' AND pg_relation_is_updatable(c.oid, true) & 4 = 0)::text\n"
 		"  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace\n"
 		"  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped\n"
 		"  JOIN pg_type t ON t.oid = a.atttypid\n"

@@ -150,6 +150,8 @@ struct sql_statement {
 struct sql_column_facts {
 	const char *name, *type; /* type as format_type() prints it */
 	bool bytea, not_null, microseconds;
+	bool may_select, may_update; /* the session's role */
+	const char *labels;	     /* of an enum: a JSON array; NULL: it is none */
 };
 struct sql_table_facts {
 	const char *schema, *name; /* as the catalog has them, unquoted */
@@ -157,13 +159,18 @@ struct sql_table_facts {
 	struct sql_column_facts *columns;
 	size_t n_columns;
 	bool has_key_index;	/* some index has the key column first; false when the file maps no key */
-	bool may_delete;	/* the session's role may delete rows */
+	const char *role;	/* the session's, quoted */
+	bool may_select;	/* the role may read whole rows, and where they stand */
+	bool may_delete;	/* it may delete rows */
+	bool policed;		/* row-level security decides which rows it sees, */
+	bool hidden;		/* and no policy lets it see or change any */
+	bool unchangeable;	/* a view that PostgreSQL cannot change rows through */
 	bool tells_compression; /* the server has pg_column_compression */
 };
 
 /* The statement that asks the catalog (SQL_INSPECT, parameters SQL_P_TABLE and SQL_P_KEY_COLUMN). One row a column: schema, name, relkind,
- * column name, type, bytea, not null, microseconds, key index, may delete, tells compression (all text, booleans t/f). No row: no such
- * table. The role needs no privilege on the table for it. */
+ * column name, type, bytea, not null, microseconds, key index, may delete, tells compression, may select the column, may update it, labels, role, may select, policed, hidden,
+ * unchangeable (all text, booleans t/f). No row: no such table. The role needs no privilege on the table for it. */
 extern const struct sql_statement sql_inspect;
 
 /* A cell of an answer, whoever holds it; SLICE_NULL: NULL. */
@@ -181,6 +188,10 @@ struct sql_templates {
 	const char *const *columns;
 	size_t n_columns;
 };
+
+/* Has the role all privileges that relaying takes? False: err names those that are missing by the statement that grants them. */
+bool sql_check_grants(const struct config_source *source, const struct sql_table_facts *facts,
+		      const struct sql_templates *templates, struct err *err) must_check;
 
 struct sql;
 

@@ -15,12 +15,20 @@ enum {
 	MICROSECONDS,
 	KEY_INDEX,
 	MAY_DELETE,
-	TELLS_COMPRESSION
+	TELLS_COMPRESSION,
+	MAY_SELECT_COLUMN,
+	MAY_UPDATE_COLUMN,
+	LABELS,
+	ROLE,
+	MAY_SELECT,
+	POLICED,
+	HIDDEN,
+	UNCHANGEABLE
 };
 
 static char *copy(struct arena *arena, struct slice cell)
 {
-	return arena_copy_bytes(arena, cell.bytes, cell.len);
+	return cell.bytes == NULL ? NULL : arena_copy_bytes(arena, cell.bytes, cell.len);
 }
 
 static bool is_true(struct slice cell)
@@ -41,6 +49,11 @@ void sql_read_facts(struct sql_table_facts *facts, sql_cell_fn *cell, const void
 		.has_key_index = is_true(cell(result, 0, KEY_INDEX)),
 		.may_delete = is_true(cell(result, 0, MAY_DELETE)),
 		.tells_compression = is_true(cell(result, 0, TELLS_COMPRESSION)),
+		.role = copy(arena, cell(result, 0, ROLE)),
+		.may_select = is_true(cell(result, 0, MAY_SELECT)),
+		.policed = is_true(cell(result, 0, POLICED)),
+		.hidden = is_true(cell(result, 0, HIDDEN)),
+		.unchangeable = is_true(cell(result, 0, UNCHANGEABLE)),
 		.columns = columns,
 		.n_columns = n_rows,
 	};
@@ -51,5 +64,8 @@ void sql_read_facts(struct sql_table_facts *facts, sql_cell_fn *cell, const void
 			.bytea = is_true(cell(result, row, BYTEA)),
 			.not_null = is_true(cell(result, row, NOT_NULL)),
 			.microseconds = is_true(cell(result, row, MICROSECONDS)),
+			.may_select = is_true(cell(result, row, MAY_SELECT_COLUMN)),
+			.may_update = is_true(cell(result, row, MAY_UPDATE_COLUMN)),
+			.labels = copy(arena, cell(result, row, LABELS)),
 		};
 }

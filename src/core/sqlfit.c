@@ -2,6 +2,7 @@
 
 #include "config/template.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,6 +198,37 @@ static long type_length(const struct sql_column_facts *column)
 	return is_text(column) && open != NULL ? strtol(open + 1, NULL, 10) : 0;
 }
 
+static bool has_label(const json_t *labels, const char *label)
+{
+	const json_t *entry;
+	size_t i;
+
+	json_array_foreach(labels, i, entry)
+	{
+		if (strcmp(json_string_value(entry), label) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* An enum refuses the statement that names a label it lacks: which one that is may be seen hours later. */
+static bool check_enum(const struct fitting *fitting)
+{
+	const struct sql_column_facts *status = fitting->columns[COLUMN_STATUS];
+	json_t *labels = status->labels == NULL ? NULL : json_loads(status->labels, 0, NULL);
+	bool good = true;
+	int state;
+
+	for (state = 0; labels != NULL && good && state < CONFIG_STATES; state++)
+		good = has_label(labels, fitting->source->states[state]) ||
+		       err_set(fitting->err,
+			       "states: \"%s\" is no label of \"%s\", which is the enum %s: ALTER TYPE %s ADD VALUE %s",
+			       fitting->source->states[state], status->name, status->type, status->type,
+			       fitting->text.labels[state]);
+	json_decref(labels);
+	return good;
+}
+
 static bool check_labels(const struct fitting *fitting)
 {
 	const struct sql_column_facts *status = fitting->columns[COLUMN_STATUS];
@@ -227,11 +259,18 @@ static bool check_fit(const struct fitting *fitting)
 		return false;
 	if (fitting->facts == NULL)
 		return true;
-	if (strchr("rpvf", fitting->facts->relkind) == NULL)
-		return err_set(fitting->err, "%s is no table or view that rows can be changed in",
-			       fitting->source->table);
+	if (strchr("rpvf", fitting->facts->relkind) == NULL || fitting->facts->unchangeable)
+		return err_set(
+			fitting->err,
+			"%s is no table or view that rows can be changed in: a view must be of one table, without DISTINCT, GROUP BY, LIMIT and the like",
+			fitting->source->table);
+	if (fitting->facts->hidden)
+		return err_set(
+			fitting->err,
+			"row-level security hides the rows of %s from role %s: CREATE POLICY outboxd ON %s TO %s USING (true)",
+			fitting->source->table, fitting->facts->role, fitting->text.table, fitting->facts->role);
 	return check_not_null(fitting, COLUMN_ID) && check_not_null(fitting, COLUMN_ORDER) &&
-	       check_times(fitting) && check_labels(fitting);
+	       check_times(fitting) && check_labels(fitting) && check_enum(fitting);
 }
 
 /* ---- the dialect ---- */

@@ -105,17 +105,6 @@ static struct slice cell(const void *result, int row, int column)
 	return db_result_cell(result, row, column);
 }
 
-/* Asked before anything is claimed: what can be delivered and then not deleted is delivered again after each restart. */
-static bool may_settle(const struct source *source, const struct sql_table_facts *facts, struct err *err)
-{
-	if (source->config->on_delivered != ON_DELIVERED_DELETE || facts->may_delete)
-		return true;
-	return err_set(
-		err,
-		"on_delivered: delete needs the privilege DELETE on table %s; `outboxd schema --source %s` ends with the GRANTs that are needed",
-		source->config->table, source->config->name);
-}
-
 static struct sql *build_sql(struct source *source, const struct db_result *result, struct err *err)
 {
 	struct sql_templates templates = route_templates(source->route);
@@ -124,7 +113,8 @@ static struct sql *build_sql(struct source *source, const struct db_result *resu
 	struct sql *sql = NULL;
 
 	sql_read_facts(&facts, cell, result, (size_t)db_result_rows(result), arena);
-	if (may_settle(source, &facts, err))
+	/* Asked before anything is claimed: what can be delivered and then not settled is delivered again after each restart. */
+	if (sql_check_grants(source->config, &facts, &templates, err))
 		sql = sql_new(source->config, &facts, &templates, err);
 	arena_free(arena);
 	return sql;

@@ -290,7 +290,7 @@ static struct db_result *inspect_result(const struct statement *statement)
 		{"settled_at", "timestamp with time zone"},
 	};
 	size_t n = statement->absent ? 0 : sizeof(columns) / sizeof(columns[0]);
-	struct db_result *result = result_new(statement, n, 11);
+	struct db_result *result = result_new(statement, n, 19);
 
 	for (size_t i = 0; i < n; i++) {
 		put_text(result, "public");
@@ -303,6 +303,14 @@ static struct db_result *inspect_result(const struct statement *statement)
 		put_text(result, "t");
 		put_text(result, statement->config->ordering == ORDERING_KEY ? "t" : "f");
 		put_text(result, "t");
+		put_text(result, "f");
+		put_text(result, "t");
+		put_text(result, "t");
+		put(result, SLICE_NULL);
+		put_text(result, "relay");
+		put_text(result, "t");
+		put_text(result, "f");
+		put_text(result, "f");
 		put_text(result, "f");
 	}
 	return result;

@@ -152,18 +152,24 @@ END_TEST
 static struct sql_column_facts columns[] = {
 	{"id", "uuid", .not_null = true},
 	{"seq", "bigint", .not_null = true},
-	{"aggregate_id", "text", false, false, false},
+	{"aggregate_id", "text", .bytea = false},
 	{"payload", "bytea", .bytea = true},
 	{"status", "public.\"State\"", .not_null = true},
-	{"attempts", "smallint", false, false, false},
+	{"attempts", "smallint", .bytea = false},
 	{"available_at", "timestamp with time zone", .microseconds = true},
-	{"last_error", "character varying(20)", false, false, false},
+	{"last_error", "character varying(20)", .bytea = false},
 };
 
 static struct sql_table_facts facts(void)
 {
-	return (struct sql_table_facts){
-		"public", "event_outbox", 'r', columns, sizeof(columns) / sizeof(columns[0]), true, true, true};
+	return (struct sql_table_facts){.schema = "public",
+					.name = "event_outbox",
+					.relkind = 'r',
+					.columns = columns,
+					.n_columns = sizeof(columns) / sizeof(columns[0]),
+					.has_key_index = true,
+					.may_delete = true,
+					.tells_compression = true};
 }
 
 START_TEST(test_facts)

@@ -145,7 +145,7 @@ static const struct {
 	{{"status", "\"State\"", .not_null = true}, SQL_SETTLE, "x.status::\"State\"", true},
 	{{"attempts", "smallint", .not_null = true}, SQL_CLAIM, "32766", true},
 	{{"attempts", "integer", .not_null = true}, SQL_CLAIM, "2147483646", true},
-	{{"available_at", "timestamp with time zone", true, true, false}, SQL_CLAIM, "'-infinity'", true},
+	{{"available_at", "timestamp with time zone", .microseconds = true}, SQL_CLAIM, "'-infinity'", true},
 };
 
 START_TEST(test_what_depends_on_types)
@@ -166,16 +166,18 @@ END_TEST
 /* As sql_inspect returns it: a row a column. */
 static struct slice cell(const void *result, int row, int column)
 {
-	const char *const(*rows)[11] = result;
+	const char *const(*rows)[19] = result;
 
-	return (struct slice){rows[row][column], strlen(rows[row][column])};
+	return slice_of(rows[row][column]);
 }
 
 START_TEST(test_facts_are_read)
 {
-	static const char *const rows[2][11] = {
-		{"s", "t", "p", "id", "bigint", "f", "t", "f", "t", "f", "t"},
-		{"s", "t", "p", "payload", "bytea", "t", "f", "t", "t", "f", "t"},
+	static const char *const rows[2][19] = {
+		{"s", "t", "p", "id", "bigint", "f", "t", "f", "t", "f", "t", "t", "f", NULL, "\"R\"", "t", "t",
+		 "f", "f"},
+		{"s", "t", "p", "state", "mood", "t", "f", "t", "t", "f", "t", "f", "t", "[\"A\"]", "\"R\"", "t",
+		 "t", "f", "f"},
 	};
 	struct arena *arena = arena_new();
 	struct sql_table_facts facts;
@@ -187,10 +189,105 @@ START_TEST(test_facts_are_read)
 	ck_assert(facts.has_key_index && !facts.may_delete && facts.tells_compression);
 	ck_assert_uint_eq(facts.n_columns, 2);
 	ck_assert_str_eq(facts.columns[0].name, "id");
-	ck_assert_str_eq(facts.columns[1].type, "bytea");
+	ck_assert_str_eq(facts.columns[1].type, "mood");
 	ck_assert(!facts.columns[0].bytea && facts.columns[0].not_null && !facts.columns[0].microseconds);
 	ck_assert(facts.columns[1].bytea && !facts.columns[1].not_null && facts.columns[1].microseconds);
+	ck_assert(facts.columns[0].may_select && !facts.columns[0].may_update && facts.columns[0].labels == NULL);
+	ck_assert(!facts.columns[1].may_select && facts.columns[1].may_update);
+	ck_assert_str_eq(facts.columns[1].labels, "[\"A\"]");
+	ck_assert_str_eq(facts.role, "\"R\"");
+	ck_assert(facts.may_select && facts.policed && !facts.hidden && !facts.unchangeable);
 	arena_free(arena);
+}
+END_TEST
+
+static const struct {
+	const char *labels; /* of the enum */
+	bool unchangeable, hidden;
+	const char *refused;
+} catalogs[] = {
+	{"[\"FAILED\", \"PENDING\", \"SENDING\", \"SENT\"]", false, false, NULL},
+	{"[\"PENDING\", \"SENDING\", \"SENT\"]", false, false,
+	 "\"FAILED\" is no label of \"status\", which is the enum mood: ALTER TYPE mood ADD VALUE 'FAILED'"},
+	{NULL, true, false, "event_outbox is no table or view that rows can be changed in"},
+	{NULL, false, true,
+	 "hides the rows of event_outbox from role relay: CREATE POLICY outboxd ON \"event_outbox\" TO relay USING (true)"},
+};
+
+START_TEST(test_F004_F007_F008_what_the_catalog_tells)
+{
+	struct config_source config = source();
+	struct sql_column_facts these[N_COLUMNS];
+	struct sql_table_facts table = {.schema = "public",
+					.name = "event_outbox",
+					.relkind = catalogs[_i].unchangeable ? 'v' : 'r',
+					.columns = these,
+					.n_columns = N_COLUMNS,
+					.role = "relay",
+					.unchangeable = catalogs[_i].unchangeable,
+					.hidden = catalogs[_i].hidden};
+	struct err err = {""};
+	struct sql *sql;
+	size_t i;
+
+	memcpy(these, columns, sizeof(columns));
+	for (i = 0; i < N_COLUMNS; i++)
+		if (strcmp(these[i].name, "status") == 0)
+			these[i] = (struct sql_column_facts){"status", "mood", .not_null = true,
+							     .labels = catalogs[_i].labels};
+	sql = sql_new(&config, &table, NULL, &err);
+	ck_assert_msg((sql == NULL) == (catalogs[_i].refused != NULL), "%s", err.text);
+	if (catalogs[_i].refused != NULL)
+		ck_assert_msg(strstr(err.text, catalogs[_i].refused) != NULL, "%s", err.text);
+	sql_free(sql);
+}
+END_TEST
+
+/* A privilege that is taken away, and what the statement that grants it says. */
+static const struct {
+	const char *select, *update; /* a column without it; NULL: none */
+	bool all, delete, deleting;
+	const char *grant; /* NULL: nothing is missing */
+} grants[] = {
+	{NULL, NULL, true, false, false, NULL},
+	{"payload", NULL, true, false, false, "GRANT SELECT (\"payload\") ON"},
+	{"at", NULL, true, false, false, "GRANT SELECT (\"at\") ON"},
+	{NULL, "status", true, false, false, "GRANT UPDATE (\"status\") ON"},
+	{NULL, "payload", true, false, false, NULL},
+	{"id", "lease_until", true, false, false, "GRANT SELECT (\"id\"), UPDATE (\"lease_until\") ON"},
+	{"id", NULL, false, true, true, "GRANT SELECT ON"},
+	{NULL, NULL, true, false, true, "GRANT DELETE ON \"event_outbox\" TO relay"},
+};
+
+START_TEST(test_F009_each_missing_privilege_is_named)
+{
+	static const char *const named[] = {"at"};
+	const struct sql_templates templates = {.columns = named, .n_columns = 1};
+	struct config_source config = source();
+	struct sql_column_facts these[N_COLUMNS];
+	struct sql_table_facts table = {.columns = these,
+					.n_columns = N_COLUMNS,
+					.role = "relay",
+					.may_select = grants[_i].all,
+					.may_delete = grants[_i].delete};
+	struct err err = {""};
+	size_t i;
+
+	config.columns[COLUMN_TIMESTAMP] = NULL;
+	config.on_delivered = grants[_i].deleting ? ON_DELIVERED_DELETE : ON_DELIVERED_MARK;
+	memcpy(these, columns, sizeof(columns));
+	for (i = 0; i < N_COLUMNS; i++) {
+		these[i].may_select = grants[_i].select == NULL || strcmp(these[i].name, grants[_i].select) != 0;
+		these[i].may_update = grants[_i].update == NULL || strcmp(these[i].name, grants[_i].update) != 0;
+	}
+	ck_assert(sql_check_grants(&config, &table, &templates, &err) == (grants[_i].grant == NULL));
+	if (grants[_i].grant != NULL)
+		ck_assert_msg(strstr(err.text, grants[_i].grant) != NULL, "%s", err.text);
+	/* A column that nobody mentions needs none. */
+	config.columns[COLUMN_PAYLOAD] = "other";
+	ck_assert(sql_check_grants(&config, &table, NULL, &err) ==
+		  (grants[_i].grant == NULL || strstr(grants[_i].grant, "payload") != NULL ||
+		   strstr(grants[_i].grant, "at\")") != NULL));
 }
 END_TEST
 
@@ -205,6 +302,10 @@ Suite *suite(void)
 	tcase_add_loop_test(tcase, test_how_ids_compare, 0, sizeof(orders) / sizeof(orders[0]));
 	tcase_add_loop_test(tcase, test_what_depends_on_types, 0, sizeof(dialects) / sizeof(dialects[0]));
 	tcase_add_test(tcase, test_facts_are_read);
+	tcase_add_loop_test(tcase, test_F004_F007_F008_what_the_catalog_tells, 0,
+			    sizeof(catalogs) / sizeof(catalogs[0]));
+	tcase_add_loop_test(tcase, test_F009_each_missing_privilege_is_named, 0,
+			    sizeof(grants) / sizeof(grants[0]));
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
