@@ -48,7 +48,7 @@ const char *config_column_name(enum config_column column);
 enum config_format { FORMAT_PLAIN, FORMAT_CLOUDEVENTS };
 enum config_ordering { ORDERING_KEY, ORDERING_NONE };
 enum config_on_failed { ON_FAILED_BLOCK, ON_FAILED_CONTINUE };
-enum config_on_delivered { ON_DELIVERED_MARK, ON_DELIVERED_DELETE };
+enum config_on_delivered { ON_DELIVERED_MARK, ON_DELIVERED_DELETE, ON_DELIVERED_AWAIT };
 
 struct config_property {
 	const char *name, *value;
@@ -98,6 +98,7 @@ struct config_source {
 	enum config_ordering ordering;
 	enum config_on_failed on_failed;
 	enum config_on_delivered on_delivered;
+	int64_t result_timeout_us; /* of ON_DELIVERED_AWAIT */
 	int64_t batch, max_in_flight, max_in_flight_per_key, max_in_flight_bytes;
 	int64_t lease_us, poll_us;
 	const char *notify; /* channel; NULL: polling only */

@@ -21,8 +21,8 @@ static const char *const on_failed_words[] = {[ON_FAILED_BLOCK] = "block", [ON_F
 static const char *const format_of_record_words[] = {
 	[FORMAT_PLAIN] = "plain", [FORMAT_CLOUDEVENTS] = "cloudevents", NULL};
 static const char *const on_delivered_words[] = {
-	[ON_DELIVERED_MARK] = "mark", [ON_DELIVERED_DELETE] = "delete", NULL};
-static const char *const preset_words[] = {"outboxd", "message", NULL};
+	[ON_DELIVERED_MARK] = "mark", [ON_DELIVERED_DELETE] = "delete", [ON_DELIVERED_AWAIT] = "await", NULL};
+static const char *const preset_words[] = {"outboxd", "message", "task", NULL};
 static const char *const boolean_words[] = {"false", "true", NULL};
 static const char *const level_words[] = {
 	[LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
@@ -149,8 +149,8 @@ static const struct key source_keys[] = {
 	 "by preset: event_outbox, agent_message",
 	 .sentence = "The table: name or schema.name; \"quotes\" around a part that has capitals, spaces or dots."},
 	{"preset", KEY_CHOICE, offsetof(struct config_source, preset), "outboxd", .words = preset_words,
-	 .sentence = "A known kind of table, which gives the defaults of table, columns, states, topic, headers "
-		     "and retry."},
+	 .sentence = "A known kind of table, which gives the defaults of table, columns, states, topic, headers, "
+		     "retry, ordering and on_delivered."},
 	{"paused", KEY_WORD, offsetof(struct config_source, paused), "false", .words = boolean_words,
 	 .sentence =
 		 "true: no row is claimed; what is in hand is finished, and the rows in the table are still counted."},
@@ -164,7 +164,8 @@ static const struct key source_keys[] = {
 	 .derived = "the column of columns.type in braces",
 	 .sentence = "The topic: text with {column} in it, any column of the table; {{ and }} are braces."},
 	{"headers", KEY_HEADERS, offsetof(struct config_source, headers),
-	 .derived = "by preset: event_id, event_type and created_at from their columns; event_id from the id",
+	 .derived =
+		 "by preset: event_id, event_type and created_at from their columns; event_id from the id; event_id from the id and attempt from attempts",
 	 .sentence = "Headers by name, each a template as in topic; no header where a column is NULL. Takes the "
 		     "place of "
 		     "the preset's."},
@@ -188,12 +189,20 @@ static const struct key source_keys[] = {
 	 .words = on_delivered_words,
 	 .sentence =
 		 "mark: a delivered row stays, in the state sent. delete: it is deleted, which costs PostgreSQL "
-		 "a third less and keeps the table small; the role needs the privilege DELETE."},
+		 "a third less and keeps the table small; the role needs the privilege DELETE. await: it stays in flight "
+		 "until its consumer writes a result into it; not with ordering: key."},
+	{"result_timeout", KEY_DURATION, offsetof(struct config_source, result_timeout_us), "10m", .min = SHORTEST,
+	 .max = LONGEST,
+	 .sentence =
+		 "With on_delivered: await, how long the consumer may take. Then the row is sent again; after the last "
+		 "attempt it is failed."},
 	{"batch", KEY_INTEGER, offsetof(struct config_source, batch), "500", .min = 1, .max = 100000,
 	 .sentence = "Rows that one claim takes at most."},
 	{"max_in_flight", KEY_INTEGER, offsetof(struct config_source, max_in_flight), "4000", .min = 1,
 	 .max = 1000000,
-	 .sentence = "Rows held in memory at most, claimed and not yet settled; not less than batch."},
+	 .sentence =
+		 "Rows held in memory at most, claimed and not yet settled; not less than batch. With on_delivered: "
+		 "await also the rows of the table that are in flight at most, those that await a result included."},
 	{"max_in_flight_per_key", KEY_INTEGER, offsetof(struct config_source, max_in_flight_per_key), "1000",
 	 .min = 1, .max = 1000000,
 	 .sentence =

@@ -45,9 +45,27 @@ static const struct preset_value message_values[] = {{NULL, "table", "agent_mess
 						     {NULL, NULL, NULL}};
 static const struct preset_header message_headers[] = {{"event_id", COLUMN_ID}, {NULL, COLUMN_ID}};
 
+/* A row is its own key: tasks have no order, and all of a task's records go to one partition. */
+static const struct preset_value task_values[] = {{NULL, "table", "task_execution"},
+						  {"columns", "key", "id"},
+						  {"columns", "type", "task_type"},
+						  {"columns", "status", "state"},
+						  {"columns", "available_at", "next_run_at"},
+						  {"columns", "lease_until", "next_run_at"},
+						  {"columns", "updated_at", "updated_at"},
+						  {"states", "pending", "RUNABLE"},
+						  {"states", "in_flight", "RUNNING"},
+						  {"states", "sent", "SUCCESS"},
+						  {NULL, "ordering", "none"},
+						  {NULL, "on_delivered", "await"},
+						  {NULL, NULL, NULL}};
+static const struct preset_header task_headers[] = {
+	{"event_id", COLUMN_ID}, {"attempt", COLUMN_ATTEMPTS}, {NULL, COLUMN_ID}};
+
 static const struct preset presets[] = {
 	{"outboxd", outboxd_values, outboxd_headers},
 	{"message", message_values, message_headers},
+	{"task", task_values, task_headers},
 };
 
 static const struct preset *find(const char *name)

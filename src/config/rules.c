@@ -74,6 +74,9 @@ static void check_ordering(struct load *load, const struct yamltree_node *node, 
 
 	if (source->ordering != ORDERING_KEY)
 		return;
+	if (source->on_delivered == ON_DELIVERED_AWAIT)
+		load_conflict(load, place_of(node, "on_delivered"), place_of(node, "ordering"), load_place(node),
+			      "on_delivered: await and ordering: key exclude each other: set ordering: none");
 	if (source->columns[COLUMN_KEY] == NULL)
 		load_conflict(load, place_of(columns, "key"), place_of(node, "ordering"), load_place(node),
 			      "ordering: key needs columns.key: name the column, or set ordering: none");

@@ -30,6 +30,7 @@ enum metric {
 	METRIC_RETRIES,		      /* source, error */
 	METRIC_FAILED,		      /* source, error */
 	METRIC_LEASE_EXPIRED,	      /* source */
+	METRIC_RESULT_TIMEOUTS,	      /* source */
 	METRIC_SETTLE_FENCED,	      /* source */
 	METRIC_POSSIBLE_DUPLICATES,   /* source, window */
 	METRIC_BACKPRESSURE,	      /* source, reason */

@@ -16,6 +16,15 @@ static const struct transition {
 	 "an instance takes the row: attempts + 1, and a lease that ends by itself"},
 	{ROW_IN_FLIGHT, ROW_DELIVERED, ANY_ATTEMPTS, ROW_SENT,
 	 "Kafka has confirmed the record; with `on_delivered: delete` the row is deleted"},
+	{ROW_IN_FLIGHT, ROW_DISPATCHED, ANY_ATTEMPTS, ROW_IN_FLIGHT,
+	 "the same with `on_delivered: await`: the row waits for its consumer's result, no longer than `result_timeout`"},
+	{ROW_IN_FLIGHT, ROW_RESULT_SENT, ANY_ATTEMPTS, ROW_SENT, "its consumer has written that it is done"},
+	{ROW_IN_FLIGHT, ROW_RESULT_FAILED, ANY_ATTEMPTS, ROW_FAILED,
+	 "its consumer has written that it has failed: left alone"},
+	{ROW_IN_FLIGHT, ROW_RESULT_PENDING, ANY_ATTEMPTS, ROW_PENDING, "its consumer asks for it to be sent again"},
+	{ROW_IN_FLIGHT, ROW_RESULT_LATE, SOME_LEFT, ROW_PENDING,
+	 "no result within `result_timeout`: it is claimed again at once, as the next attempt"},
+	{ROW_IN_FLIGHT, ROW_RESULT_LATE, NONE_LEFT, ROW_FAILED, "no result within it after the last attempt"},
 	{ROW_IN_FLIGHT, ROW_RETRY, SOME_LEFT, ROW_PENDING,
 	 "not delivered: tried again after the backoff, the error is kept"},
 	{ROW_IN_FLIGHT, ROW_RETRY, NONE_LEFT, ROW_FAILED,
@@ -44,9 +53,21 @@ const char *row_state_name(enum row_state state)
 
 const char *row_event_name(enum row_event event)
 {
-	static const char *const names[ROW_EVENTS] = {"claim",	       "delivered",	"retry",
-						      "reject",	       "lease expired", "release",
-						      "retry command", "skip command"};
+	static const char *const names[ROW_EVENTS] = {
+		[ROW_CLAIM] = "claim",
+		[ROW_DELIVERED] = "delivered",
+		[ROW_DISPATCHED] = "delivered, await",
+		[ROW_RESULT_SENT] = "result sent",
+		[ROW_RESULT_FAILED] = "result failed",
+		[ROW_RESULT_PENDING] = "result pending",
+		[ROW_RESULT_LATE] = "result late",
+		[ROW_RETRY] = "retry",
+		[ROW_REJECT] = "reject",
+		[ROW_LEASE_EXPIRED] = "lease expired",
+		[ROW_RELEASE] = "release",
+		[ROW_COMMAND_RETRY] = "retry command",
+		[ROW_COMMAND_SKIP] = "skip command",
+	};
 
 	return names[event];
 }

@@ -20,10 +20,15 @@ enum row_state {
 enum row_event {
 	ROW_CLAIM,
 	ROW_DELIVERED,
-	ROW_RETRY,	   /* not delivered, but may be later: failed when no attempts are left */
-	ROW_REJECT,	   /* can never be delivered */
-	ROW_LEASE_EXPIRED, /* failed when no attempts are left */
-	ROW_RELEASE,	   /* given back unsent, with its attempt */
+	ROW_DISPATCHED,	    /* delivered, and its consumer is to write a result: on_delivered: await */
+	ROW_RESULT_SENT,    /* the consumer's: it is done, */
+	ROW_RESULT_FAILED,  /* has failed, */
+	ROW_RESULT_PENDING, /* is to be sent once more */
+	ROW_RESULT_LATE,    /* there is none: failed when no attempts are left */
+	ROW_RETRY,	    /* not delivered, but may be later: failed when no attempts are left */
+	ROW_REJECT,	    /* can never be delivered */
+	ROW_LEASE_EXPIRED,  /* failed when no attempts are left */
+	ROW_RELEASE,	    /* given back unsent, with its attempt */
 	ROW_COMMAND_RETRY,
 	ROW_COMMAND_SKIP
 };

@@ -114,14 +114,47 @@ static void build(struct sql *sql, const struct sqltext *text, enum sql_kind kin
 		name_statement(statement);
 }
 
+/* await: claims of a table go one after the other, or two of them would each fill up what both find free. What the second
+ * counts must be read after the first has committed: so this is a statement of its own, and a lock that ends with the
+ * transaction, as poolers want it. The number is "outb". */
+static const char *await_turn(const struct sqltext *text, struct arena *arena)
+{
+	struct buf sql = {0};
+	const char *copy;
+
+	buf_add_string(&sql, "SELECT pg_advisory_xact_lock(1869968482, ");
+	sqltext_literal(&sql, text->table);
+	buf_add_string(&sql, "::regclass::oid::integer)");
+	copy = arena_copy_string(arena, buf_text(&sql));
+	buf_free(&sql);
+	return copy;
+}
+
+static void build_await(struct sql *sql, const struct sqltext *text)
+{
+	build(sql, text, SQL_EXPIRE, sqlawait_expire);
+	build(sql, text, SQL_SETTLE_SENT, sqlawait_dispatched);
+	build(sql, text, SQL_SETTLE, sqlawait_settle);
+	sql->statements[SQL_CLAIM].before = await_turn(text, sql->arena);
+	sql->statements[SQL_CLAIM_FAR].before = sql->statements[SQL_CLAIM].before;
+}
+
+static void build_endings(struct sql *sql, const struct sqltext *text)
+{
+	build(sql, text, SQL_EXPIRE, sqlsettle_expire);
+	build(sql, text, SQL_SETTLE_SENT, sqlsettle_sent);
+	build(sql, text, SQL_SETTLE, sqlsettle_settle);
+}
+
 static void build_all(struct sql *sql, const struct sqltext *text)
 {
 	build(sql, text, SQL_CLAIM, sqlclaim_claim);
 	build(sql, text, SQL_CLAIM_FAR, sqlclaim_claim);
 	build(sql, text, SQL_SUSPECT, sqlclaim_suspect);
-	build(sql, text, SQL_EXPIRE, sqlsettle_expire);
-	build(sql, text, SQL_SETTLE_SENT, sqlsettle_sent);
-	build(sql, text, SQL_SETTLE, sqlsettle_settle);
+	if ((text->has & SQLTEXT_AWAIT) != 0)
+		build_await(sql, text);
+	else
+		build_endings(sql, text);
 	build(sql, text, SQL_SWEEP, sqlsettle_sweep);
 	build(sql, text, SQL_COUNT, sqlcount_count);
 	build(sql, text, SQL_PICK_FAILED, sqlcommand_pick);

@@ -57,14 +57,16 @@ enum sql_param {
 	SQL_P_LASTS,	    /* int4[]: and where they end; leases and owners are then one a claim, not one a row */
 	SQL_P_NAMED, /* int4: 1 when SQL_P_IDS are ids that somebody named, 0 when they were found by key or state */
 	SQL_P_KEY,   /* text, cast to the key's type in SQL */
-	SQL_P_ERROR,	 /* text: only rows whose last error contains it; NULL: any */
-	SQL_P_REASON,	 /* text: why rows are skipped */
-	SQL_P_KEYS,	 /* text[]: keys of changed rows, as SQL_RETRY and SQL_SKIP return them */
-	SQL_P_UNTILS,	 /* timestamptz[]: until when rows may be parked behind them, in the same order */
-	SQL_P_TABLE,	 /* text: the quoted name as sql_table_name gives it */
-	SQL_P_KEY_COLUMN /* text: the key column's name, "" when none is mapped */
+	SQL_P_ERROR,	     /* text: only rows whose last error contains it; NULL: any */
+	SQL_P_REASON,	     /* text: why rows are skipped */
+	SQL_P_KEYS,	     /* text[]: keys of changed rows, as SQL_RETRY and SQL_SKIP return them */
+	SQL_P_UNTILS,	     /* timestamptz[]: until when rows may be parked behind them, in the same order */
+	SQL_P_TABLE,	     /* text: the quoted name as sql_table_name gives it */
+	SQL_P_KEY_COLUMN,    /* text: the key column's name, "" when none is mapped */
+	SQL_P_MAX_IN_FLIGHT, /* int4: rows of the table in flight at most, with on_delivered: await */
+	SQL_P_RESULT_TIMEOUT /* interval: from its delivery until a row's result is late */
 };
-#define SQL_PARAMS (SQL_P_KEY_COLUMN + 1)
+#define SQL_PARAMS (SQL_P_RESULT_TIMEOUT + 1)
 
 /* The columns of SQL_CLAIM, SQL_CLAIM_FAR and SQL_SUSPECT, always all of them; what the mapping lacks is NULL.
  * The first row of an answer is the tail: it has only the columns in front of SQL_C_ID. A claimed row each follows,
@@ -79,21 +81,30 @@ enum sql_claim_column {
 	SQL_C_FIRST_ID,	  /* text */
 	SQL_C_LAST_DUE,	  /* timestamptz: position of the last one whose bytes were in the bound; NULL: none */
 	SQL_C_LAST_ID,	  /* text */
-	SQL_C_ID,	  /* text */
-	SQL_C_ORDER,	  /* text; NULL when it is the id */
-	SQL_C_KEY,	  /* text or NULL */
-	SQL_C_ATTEMPTS,	  /* int4, this claim counted */
+	SQL_C_FULL, /* int4: 1 when the table now has as many rows in flight as it may: more may be due. 0 without await */
+	SQL_C_ID,	    /* text */
+	SQL_C_ORDER,	    /* text; NULL when it is the id */
+	SQL_C_KEY,	    /* text or NULL */
+	SQL_C_ATTEMPTS,	    /* int4, this claim counted */
 	SQL_C_MAX_ATTEMPTS, /* int4: the row's own limit or the setting */
 	SQL_C_LEASE,	    /* timestamptz, to be sent back as received */
 	SQL_C_CREATED_AT,   /* timestamptz, perhaps infinite; NULL when unknown */
-	SQL_C_TAKEN,	 /* int4: 0 was pending, 1 expired lease of the same owner, 2 of another or unknown owner */
-	SQL_C_PAYLOAD,	 /* the record's value: bytea as it is, anything else as its text */
-	SQL_C_HEADERS,	 /* text: a JSON object, or NULL */
-	SQL_C_TOPIC,	 /* text */
-	SQL_C_PARTITION, /* text: to be parsed, for the column may be of any type */
-	SQL_C_TIMESTAMP_MS /* int8: Unix milliseconds; NULL when not mapped, NULL or not finite */
+	SQL_C_TAKEN,	    /* int4, an enum sql_taken */
+	SQL_C_PAYLOAD,	    /* the record's value: bytea as it is, anything else as its text */
+	SQL_C_HEADERS,	    /* text: a JSON object, or NULL */
+	SQL_C_TOPIC,	    /* text */
+	SQL_C_PARTITION,    /* text: to be parsed, for the column may be of any type */
+	SQL_C_TIMESTAMP_MS  /* int8: Unix milliseconds; NULL when not mapped, NULL or not finite */
 };
 #define SQL_CLAIM_COLUMNS (SQL_C_TIMESTAMP_MS + 1)
+
+/* What a claimed row was before. */
+enum sql_taken {
+	SQL_TAKEN_PENDING,
+	SQL_TAKEN_OWN,	   /* in flight under a lease of the same owner, which has ended */
+	SQL_TAKEN_FOREIGN, /* ... of another owner, or nobody knows whose */
+	SQL_TAKEN_LATE	   /* it had been delivered, and its result is late: only with await */
+};
 
 /* The columns of SQL_PICK_*: at most SQL_P_LIMIT rows, ascending in the order column. */
 enum sql_pick_column {
@@ -110,7 +121,8 @@ enum sql_change_column {
 	SQL_CHANGED_UNTIL /* timestamptz: when a row was due that waited for its retry; else NULL */
 };
 
-/* SQL_SETTLE_SENT, SQL_SETTLE, SQL_EXPIRE return one column: the ids (text) they changed. SQL_SWEEP and SQL_UNPARK return one row:
+/* SQL_SETTLE_SENT and SQL_SETTLE return one column: the ids (text) they changed, or which their consumers have finished meanwhile.
+ * SQL_EXPIRE returns two: the ids it changed, and int4 1 where the result was late, not a lease over. SQL_SWEEP and SQL_UNPARK return one row:
  * int8 rows freed.
  * SQL_COUNT returns one row; failed, unknown and blocked keys are NULL where the table's layout has no index for them: */
 enum sql_count_column {
@@ -140,6 +152,7 @@ struct sql_statement {
 	char name[SQL_NAME_SIZE];	   /* to prepare it under, one for each text; "": not worth it */
 	enum sql_param params[SQL_PARAMS]; /* what $1.. stand for */
 	int n_params;
+	const char *before; /* sent in front of it, in the same transaction, without parameters; NULL: nothing */
 };
 
 /* SQL_CLAIM on a partitioned table or a view fails with this word in its message (SQLSTATE 22P02) when a row changed

@@ -5,22 +5,45 @@
 
 #define KEYED SQLTEXT_KEYED
 #define INDEXED (SQLTEXT_KEYED | SQLTEXT_KEY_INDEX)
+#define AWAIT SQLTEXT_AWAIT
+#define FOUND "  SELECT {c.r} AS r, {c.id} AS id, {c.order} AS ord, {c.due} AS due, {c.taken} AS taken,"
 
 const struct sqltext_part sqlclaim_claim[] = {
 	/* Due rows, oldest due time first, locked; a row that somebody else has locked is passed over. An expired row with two
 	 * attempts or more may be the one that crashes processes: it is left to the suspect claim. */
-	{0, 0,
-	 "WITH scanned AS MATERIALIZED (\n"
-	 "  SELECT {c.r} AS r, {c.id} AS id, {c.order} AS ord, {c.due} AS due, {c.taken} AS taken,"},
+	{0, AWAIT, "WITH scanned AS MATERIALIZED (\n" FOUND},
 	{KEYED, 0, "         {c.key} AS key,"},
-	{0, 0,
+	{0, AWAIT,
 	 "         coalesce({c.bytes}, 0) AS bytes\n"
 	 "    FROM {table} c\n"
 	 "   WHERE {c.unfinished} AND {c.due} <= now()"},
-	{SQLTEXT_FAR, 0, "     AND ({c.due}, {c.order}) > ({$far_due}, {$far_id}::{:order_type})"},
-	{0, 0,
+	{SQLTEXT_FAR, AWAIT, "     AND ({c.due}, {c.order}) > ({$far_due}, {$far_id}::{:order_type})"},
+	{0, AWAIT,
 	 "     AND ({c.status} = {pending} OR ({c.expired} AND {c.tries} < least(2, {c.max})))\n"
 	 "   ORDER BY {c.due}, {c.order} LIMIT {$limit} FOR UPDATE SKIP LOCKED),"},
+
+	/* await: what is in flight in the table is bounded, and this claim is alone (see sql.c). First the rows whose time is
+	 * over, which take no more room than they have; a backlog in front of them would keep them waiting. IS TRUE: as in
+	 * late below. */
+	{AWAIT, 0,
+	 "WITH in_flight AS MATERIALIZED (\n"
+	 "  SELECT {p.id} AS id, {p.due} AS due FROM {table} p WHERE {p.unfinished} AND {p.status} = {in_flight}\n"
+	 "   ORDER BY {p.due}, {p.order} LIMIT {$max_in_flight}),\n"
+	 "over AS MATERIALIZED (\n" FOUND "\n"
+	 "         coalesce({c.bytes}, 0) AS bytes\n"
+	 "    FROM {table} c WHERE {c.id} = ANY (ARRAY(SELECT f.id FROM in_flight f WHERE f.due <= now() LIMIT {$limit}))\n"
+	 "     AND ({c.due} <= now() AND {c.expired} AND {c.tries} < CASE WHEN {c.late} THEN {c.max} ELSE least(2, {c.max}) END) IS TRUE\n"
+	 "     FOR UPDATE SKIP LOCKED),\n"
+	 "fresh AS MATERIALIZED (\n" FOUND "\n"
+	 "         coalesce({c.bytes}, 0) AS bytes\n"
+	 "    FROM {table} c WHERE {c.unfinished} AND {c.due} <= now() AND {c.status} = {pending}"},
+	{AWAIT | SQLTEXT_FAR, 0, "     AND ({c.due}, {c.order}) > ({$far_due}, {$far_id}::{:order_type})"},
+	{AWAIT, 0,
+	 "   ORDER BY {c.due}, {c.order}\n"
+	 "   LIMIT greatest(0, least({$limit} - (SELECT count(*) FROM over), {$max_in_flight} - (SELECT count(*) FROM in_flight)))\n"
+	 "     FOR UPDATE SKIP LOCKED),\n"
+	 "scanned AS MATERIALIZED (SELECT * FROM over UNION ALL SELECT * FROM fresh),"},
+
 	/* As many of them as their bytes allow, one at least: 4000 rows of 1 MB must not arrive. */
 	{0, 0,
 	 "candidate AS MATERIALIZED (\n"
@@ -108,7 +131,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	/* The first row is the tail, which comes back also when nothing was free; then the claimed rows in order. */
 	{0, 0,
 	 "SELECT tail.*, {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,\n"
-	 "       CASE WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 2) THEN 2\n"
+	 "       CASE{when_late} WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 2) THEN 2\n"
 	 "            WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,\n"
 	 "       {claimed_rest}\n"
 	 "  FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,"},
@@ -126,7 +149,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "                               (SELECT count(*) FROM claimed WHERE key IS NOT NULL) AS taken FROM run) f) AS free,"},
 	{0, 0,
 	 "               first.due::timestamptz AS first_due, first.ord::text AS first_id,\n"
-	 "               last.due::timestamptz AS last_due, last.ord::text AS last_id\n"
+	 "               last.due::timestamptz AS last_due, last.ord::text AS last_id, {full} AS full\n"
 	 "          FROM (VALUES (1)) one LEFT JOIN\n"
 	 "               (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN\n"
 	 "               (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail\n"
@@ -141,7 +164,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	{KEYED, 0, "  SELECT {c.r} AS r, {c.order} AS ord, {c.key} AS key FROM {table} c"},
 	{0, KEYED, "  SELECT {c.r} AS r FROM {table} c"},
 	{0, 0,
-	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.tries} >= 2 AND {c.tries} < {c.max}\n"
+	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.tries} >= 2 AND {c.tries} < {c.max}{c.and_not_late}\n"
 	 "   ORDER BY {c.due}, {c.order} LIMIT 100 FOR UPDATE SKIP LOCKED),"},
 	/* The first open row of each suspect's key: only that one may be claimed. Strict: rows of ours count too. */
 	{KEYED, 0,
@@ -162,7 +185,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "one AS MATERIALIZED (\n"
 	 "  SELECT {o.r} AS r, {o.taken} AS taken FROM {table} o\n"
 	 "   WHERE {o.r} = ANY (ARRAY(SELECT r FROM head))\n"
-	 "     AND {o.unfinished} AND {o.due} <= now() AND {o.expired} AND {o.tries} >= 2 AND {o.tries} < {o.max}\n"
+	 "     AND {o.unfinished} AND {o.due} <= now() AND {o.expired} AND {o.tries} >= 2 AND {o.tries} < {o.max}{o.and_not_late}\n"
 	 "   LIMIT 1 FOR UPDATE SKIP LOCKED),\n"
 	 "claimed AS (\n"
 	 "  UPDATE {table} o SET {set_claimed}\n"
@@ -183,7 +206,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "       {claimed_rest}\n"
 	 "  FROM (SELECT 0::bigint AS candidates, {parked} AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,\n"
 	 "               NULL::timestamptz AS first_due, NULL::text AS first_id,\n"
-	 "               NULL::timestamptz AS last_due, NULL::text AS last_id) tail\n"
+	 "               NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail\n"
 	 "  FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST"},
 	{0, 0, NULL},
 };

@@ -6,9 +6,9 @@
 #define IN_KEY_INDEX (SQLTEXT_BLOCK | SQLTEXT_KEY_INDEX)
 #define BOUND SQLTEXT_NUMBER(SQL_COUNT_BOUND)
 
-#define UNFINISHED_ROW                                                                                            \
-	"  SELECT {p.status} AS status, {p.due} AS due, {p.lease_end} AS lease_end, {p.tries} AS tries, {p.max} " \
-	"AS max,\n"                                                                                               \
+#define UNFINISHED_ROW                                                                                                \
+	"  SELECT {p.status} AS status, {p.due} AS due, {p.lease_end} AS lease_end, {p.suspicion} AS tries, {p.max} " \
+	"AS max,\n"                                                                                                   \
 	"         {p.age} AS age, {p.key_text} AS key\n"
 #define EXPIRED "status = {in_flight} AND due <= now() AND lease_end <= now()"
 

@@ -1,6 +1,7 @@
 #include "core/sqltext.h"
 
 #include "config/template.h"
+#include "config/value.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -275,6 +276,15 @@ static bool check_fit(const struct fitting *fitting)
 
 /* ---- the dialect ---- */
 
+/* Does the lease's distance from updated_at tell leases from times for results? */
+static bool tells_leases(const struct fitting *fitting)
+{
+	const struct sql_column_facts *updated = fitting->columns[COLUMN_UPDATED_AT];
+
+	return has(fitting, COLUMN_UPDATED_AT) && (updated == NULL || updated->microseconds) &&
+	       fitting->source->result_timeout_us != fitting->source->lease_us;
+}
+
 static void set_flags(struct fitting *fitting)
 {
 	const struct config_source *source = fitting->source;
@@ -285,6 +295,8 @@ static void set_flags(struct fitting *fitting)
 	*flags |= source->ordering == ORDERING_KEY ? SQLTEXT_KEYED : 0;
 	*flags |= source->ordering == ORDERING_KEY && source->on_failed == ON_FAILED_BLOCK ? SQLTEXT_BLOCK : 0;
 	*flags |= source->on_delivered == ON_DELIVERED_DELETE ? SQLTEXT_DELETE : 0;
+	*flags |= source->on_delivered == ON_DELIVERED_AWAIT ? SQLTEXT_AWAIT : 0;
+	*flags |= tells_leases(fitting) ? SQLTEXT_DATED : 0;
 	*flags |= facts == NULL || facts->relkind == 'r' ? SQLTEXT_PLAIN : 0;
 	*flags |= facts == NULL || !fitting->columns[COLUMN_AVAILABLE_AT]->not_null ? SQLTEXT_NULLABLE : 0;
 	*flags |= facts == NULL || facts->has_key_index ? SQLTEXT_KEY_INDEX : 0;
@@ -345,6 +357,15 @@ static void set_types(struct fitting *fitting)
 	text->status_cast = arena_copy_string(fitting->arena, buf_text(&cast));
 	text->media_type = media_type_of(columns[COLUMN_PAYLOAD]);
 	buf_free(&cast);
+}
+
+static void set_result_timeout(struct fitting *fitting)
+{
+	struct buf text = {0};
+
+	value_print_duration(&text, fitting->source->result_timeout_us);
+	fitting->text.result_timeout = arena_copy_string(fitting->arena, buf_text(&text));
+	buf_free(&text);
 }
 
 static bool template_names(struct fitting *fitting, const char *text, const char *column)
@@ -440,6 +461,7 @@ bool sqltext_fit(struct sqltext *out, const struct config_source *source, const 
 	fold_roles(&fitting);
 	set_flags(&fitting);
 	set_types(&fitting);
+	set_result_timeout(&fitting);
 	if (!check_fit(&fitting))
 		return false;
 	*out = fitting.text;

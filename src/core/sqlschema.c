@@ -143,6 +143,11 @@ void sqlschema_print_indexes(const struct sqlschema *schema, const char *create)
 	fprintf(schema->out, "\n-- What is due, and nothing else: each claim begins here.\n%s ", create);
 	sqlschema_print_name(schema, "_due", false);
 	sqlschema_print(schema, "\n  ON {table} ({due}, {order}) WHERE {unfinished};\n");
+	if ((schema->text.has & SQLTEXT_AWAIT) != 0) {
+		fprintf(schema->out, "-- What is in flight: each claim counts it.\n%s ", create);
+		sqlschema_print_name(schema, "_in_flight", false);
+		sqlschema_print(schema, "\n  ON {table} ({due}, {order}) WHERE {status} = {in_flight};\n");
+	}
 	if ((schema->text.has & SQLTEXT_KEYED) == 0)
 		return;
 	fprintf(schema->out, "-- The unfinished rows of a key, in order.\n%s ", create);
@@ -291,7 +296,7 @@ static bool is_nullable(const struct config_source *source, bool adopt)
 static struct config_source own_columns(const struct config_source *source)
 {
 	static const enum config_column extras[] = {COLUMN_EVENT_ID, COLUMN_HEADERS, COLUMN_LEASE_OWNER,
-						    COLUMN_UPDATED_AT, COLUMN_SETTLED_AT};
+						    COLUMN_SETTLED_AT};
 	struct config_source copy = *source;
 	size_t i;
 

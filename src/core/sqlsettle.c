@@ -19,7 +19,7 @@ const struct sqltext_part sqlsettle_expire[] = {
 	 " WHERE {id} = ANY (ARRAY(SELECT {p.id} FROM {table} p\n"
 	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}\n"
 	 "                          ORDER BY {p.due}, {p.order} LIMIT 500 FOR UPDATE SKIP LOCKED))\n"
-	 "RETURNING {id}::text"},
+	 "RETURNING {id}::text, 0"},
 	{0, 0, NULL},
 };
 

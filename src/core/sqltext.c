@@ -70,14 +70,36 @@ static const struct expression {
 	{"until", 0,
 	 "CASE WHEN {.status} = {failed} OR {.due} = 'infinity' THEN {sentinel} ELSE least({.due}, now() + {$park_max}) END"},
 
-	/* Which lease a claim takes over: 0 none, 1 an expired one of ours, 2 an expired one of somebody else. */
+	/* await: of a row in flight whose time is over, that it had been delivered: then nobody owns it. Without an owner's
+	 * column its lease tells; where nothing does, deliveries that await a result are by far the most. */
+	{"late", SQLTEXT_AWAIT | SQLTEXT_HAS(COLUMN_LEASE_OWNER), "({.lease_owner} IS NULL)"},
+	{"late", SQLTEXT_AWAIT | SQLTEXT_DATED, "(({.lease} = {.updated_at} + {$lease}) IS NOT TRUE)"},
+	{"late", SQLTEXT_AWAIT, "true"},
+	/* A row whose result is late has crashed nobody who relays, however often: it is no suspect. */
+	{"and_not_late", SQLTEXT_AWAIT, " AND NOT {.late}"},
+	{"and_not_late", 0, ""},
+	{"suspicion", SQLTEXT_AWAIT, "CASE WHEN {.late} AND {.tries} < {.max} THEN 0 ELSE {.tries} END"},
+	{"suspicion", 0, "{.tries}"},
+
+	/* Which lease a claim takes over: an enum sql_taken. */
+	{"taken", SQLTEXT_AWAIT | SQLTEXT_HAS(COLUMN_LEASE_OWNER),
+	 "CASE WHEN {.status} = {pending} THEN 0 WHEN {.late} THEN 3 WHEN {.lease_owner} = {$owner} THEN 1 ELSE 2 END"},
+	{"taken", SQLTEXT_AWAIT, "CASE WHEN {.status} = {pending} THEN 0 WHEN {.late} THEN 3 ELSE 2 END"},
+	{"when_late", SQLTEXT_AWAIT,
+	 " WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 3) THEN 3\n           "},
+	{"when_late", 0, ""},
 	{"taken", SQLTEXT_HAS(COLUMN_LEASE_OWNER),
 	 "CASE WHEN {.status} = {pending} THEN 0 WHEN {.lease_owner} = {$owner} THEN 1 ELSE 2 END"},
 	{"taken", 0, "CASE WHEN {.status} = {pending} THEN 0 ELSE 2 END"},
 
 	/* A claim charges the attempt, so that a row that kills the process runs out of them. */
 	{"set_claimed", 0,
-	 "{status} = {in_flight}, {attempts} = least(coalesce({attempts}, 0), {:attempts_limit}) + 1, {lease} = now() + {$lease}{and_owner}{and_updated}"},
+	 "{status} = {in_flight}, {attempts} = least(coalesce({attempts}, 0), {:attempts_limit}) + 1, {lease} = now() + {$lease}{and_due_later}{and_owner}{and_updated}"},
+	/* await: no row in flight is among those that are due. */
+	{"and_due_later", SQLTEXT_AWAIT | SQLTEXT_HAS(COLUMN_LEASE_UNTIL), ", {available_at} = now() + {$lease}"},
+	{"and_due_later", 0, ""},
+	{"and_deadline", SQLTEXT_HAS(COLUMN_LEASE_UNTIL), ", {lease_until} = now() + {$result_timeout}"},
+	{"and_deadline", 0, ""},
 	{"and_owner", SQLTEXT_HAS(COLUMN_LEASE_OWNER), ", {lease_owner} = {$owner}"},
 	{"and_owner", 0, ""},
 	{"and_unleased", SQLTEXT_HAS(COLUMN_LEASE_UNTIL), ", {lease_until} = NULL{and_unowned}"},
@@ -99,6 +121,11 @@ static const struct expression {
 	{"held", SQLTEXT_HAS(COLUMN_LEASE_OWNER),
 	 "CASE WHEN {.status} = {in_flight} THEN {.lease} = x.lease AND {.lease_owner} = x.owner END"},
 	{"held", 0, "CASE WHEN {.status} = {in_flight} THEN {.lease} = x.lease END"},
+
+	/* await: the same, but what its consumer has finished is NULL, not false. */
+	{"holding", SQLTEXT_HAS(COLUMN_LEASE_OWNER),
+	 "CASE WHEN {.status} = {in_flight} THEN coalesce({.lease} = x.lease AND {.lease_owner} = x.owner, false) END"},
+	{"holding", 0, "CASE WHEN {.status} = {in_flight} THEN coalesce({.lease} = x.lease, false) END"},
 
 	/* NULL comes back as it was: -infinity would look strange to people. */
 	{"pulled_due", SQLTEXT_NULLABLE, "nullif(r.due, '-infinity')"},
@@ -144,6 +171,9 @@ static const struct expression {
 	 "CASE WHEN isfinite({.timestamp}) THEN (extract(epoch FROM {.timestamp}::timestamptz) * 1000)::bigint END"},
 	{"millis", 0, "NULL::bigint"},
 
+	{"full", SQLTEXT_AWAIT,
+	 "CASE WHEN (SELECT count(*) FROM in_flight) + (SELECT count(*) FROM fresh) >= {$max_in_flight} THEN 1 ELSE 0 END"},
+	{"full", 0, "0"},
 	{"parked", SQLTEXT_KEYED, "(SELECT count(*) FROM parked)"},
 	{"parked", 0, "0::bigint"},
 
@@ -191,6 +221,8 @@ static const struct {
 	[SQL_P_UNTILS] = {"untils", "timestamptz[]"},
 	[SQL_P_TABLE] = {"table", "text"},
 	[SQL_P_KEY_COLUMN] = {"key_column", "text"},
+	[SQL_P_MAX_IN_FLIGHT] = {"max_in_flight", "int"},
+	[SQL_P_RESULT_TIMEOUT] = {"result_timeout", "interval"},
 };
 
 struct filling {
@@ -249,6 +281,7 @@ static void fill_word(const struct filling *filling, struct slice name)
 		     {"error_type", dialect->error_type},
 		     {"status_cast", dialect->status_cast},
 		     {"attempts_limit", dialect->attempts_limit},
+		     {"result_timeout", dialect->result_timeout},
 		     {"template_values", dialect->template_values},
 		     {"template_names", dialect->template_names}};
 	size_t i;

@@ -28,6 +28,10 @@
 #define SQLTEXT_SKIP SQLTEXT_FLAG(13)	/* this pick or change is a skip, not a retry */
 #define SQLTEXT_UNPARK SQLTEXT_FLAG(14) /* this sweep is of some keys, and at once */
 
+#define SQLTEXT_AWAIT SQLTEXT_FLAG(15) /* on_delivered: await */
+/* Without an owner: a lease ends as long after updated_at as leases last, and a time for results does not. */
+#define SQLTEXT_DATED SQLTEXT_FLAG(16)
+
 /* A number that a macro names, as part of a statement's text. */
 #define SQLTEXT_NUMBER(macro) SQLTEXT_LITERAL(macro)
 #define SQLTEXT_LITERAL(number) #number
@@ -43,6 +47,7 @@ struct sqltext {
 	const char *error_type;
 	const char *status_cast;    /* "" or "::type" */
 	const char *attempts_limit; /* one less than the largest number the column holds */
+	const char *result_timeout; /* for people to read */
 	const char *template_values, *template_names;
 	const char *media_type; /* of the payload */
 	enum sql_order order;
@@ -71,6 +76,7 @@ void sqltext_literal(struct buf *out, const char *text);
 /* The statements. */
 extern const struct sqltext_part sqlclaim_claim[], sqlclaim_suspect[];
 extern const struct sqltext_part sqlsettle_expire[], sqlsettle_sent[], sqlsettle_settle[], sqlsettle_sweep[];
+extern const struct sqltext_part sqlawait_expire[], sqlawait_dispatched[], sqlawait_settle[];
 extern const struct sqltext_part sqlcount_count[];
 extern const struct sqltext_part sqlcommand_pick[], sqlcommand_named[], sqlcommand_change[];
 

@@ -99,6 +99,15 @@ static bool send_prepared(PGconn *pg, const struct sql_statement *statement, con
 				   params.formats, DBSEND_BINARY) == 1;
 }
 
+static bool send_before(PGconn *pg, const struct sql_statement *statement, struct dbsend_answers *answers)
+{
+	if (statement->before == NULL)
+		return true;
+	answers->before++;
+	answers->all++;
+	return send_plain(pg, statement->before);
+}
+
 static bool send_in_transaction(struct dbsend *send, PGconn *pg, const struct sql_statement *statement,
 				const struct slice *values, struct dbsend_answers *answers)
 {
@@ -107,7 +116,8 @@ static bool send_in_transaction(struct dbsend *send, PGconn *pg, const struct sq
 	for (int i = 0; sent && i < DBSEND_PRELUDE; i++)
 		sent = send_plain(pg, send->prelude[i]);
 	*answers = (struct dbsend_answers){.before = DBSEND_PRELUDE, .all = DBSEND_PRELUDE + 2};
-	return sent && send_unnamed(pg, statement, values) && send_plain(pg, "COMMIT");
+	return sent && send_before(pg, statement, answers) && send_unnamed(pg, statement, values) &&
+	       send_plain(pg, "COMMIT");
 }
 
 static bool is_prepared(const struct dbsend *send, const char *name)
@@ -133,13 +143,17 @@ bool dbsend_request(struct dbsend *send, PGconn *pg, const struct sql_statement 
 {
 	if (!send->own)
 		return send_in_transaction(send, pg, statement, values, answers);
+	/* No BEGIN: what is sent before the Sync is one transaction. */
 	*answers = (struct dbsend_answers){.before = 0, .all = 1};
+	if (!send_before(pg, statement, answers))
+		return false;
 	if (statement->name[0] == '\0')
 		return send_unnamed(pg, statement, values);
 	if (!is_prepared(send, statement->name)) {
 		if (!prepare(send, pg, statement))
 			return false;
-		*answers = (struct dbsend_answers){.before = 1, .all = 2};
+		answers->before++;
+		answers->all++;
 	}
 	return send_prepared(pg, statement, values);
 }

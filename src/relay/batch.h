@@ -63,6 +63,8 @@ struct row {
 	struct topic *topic;	     /* NULL until it was composed */
 	struct row *elder, *younger; /* the same row from an earlier and a later claim, both in memory */
 	bool newest;		     /* stands in the hash of ids */
+	bool asked_for;	   /* await: its consumer wants it sent once more, whatever becomes of its elder, */
+	bool superseded;   /* which this one is */
 	bool awaits_elder; /* its elder has no verdict yet: that one decides whether this one is sent at all */
 	int32_t attempts, max_attempts;
 	size_t bytes; /* what it counts against max_in_flight_bytes */

@@ -21,7 +21,7 @@ void claim_name_owner(struct source *source)
 
 /* Parameters in PostgreSQL's binary format; the struct must live until the request is sent. */
 struct claim_values {
-	char max_attempts[4], limit[4], share[4], max_bytes[8], lease[16], park[16];
+	char max_attempts[4], limit[4], share[4], max_in_flight[4], max_bytes[8], lease[16], park[16];
 };
 
 static void fill_values(struct source *source, struct claim_values *memory, struct slice values[SQL_PARAMS])
@@ -36,6 +36,7 @@ static void fill_values(struct source *source, struct claim_values *memory, stru
 	values[SQL_P_MAX_BYTES] = pg_put_int8(memory->max_bytes, room > 1 ? room : 1);
 	values[SQL_P_OWNER] = slice_of(source->owner);
 	values[SQL_P_SHARE] = pg_put_int4(memory->share, (int32_t)source->keys.share);
+	values[SQL_P_MAX_IN_FLIGHT] = pg_put_int4(memory->max_in_flight, (int32_t)config->max_in_flight);
 	values[SQL_P_LEASE] = pg_put_interval_us(memory->lease, config->lease_us);
 	values[SQL_P_PARK_MAX] = pg_put_interval_us(memory->park, PARK_MAX_US);
 	values[SQL_P_FAR_DUE] = (struct slice){place->due, sizeof(place->due)};
@@ -100,15 +101,26 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 
 /* ---- rows enter ---- */
 
+static void count_late(struct row *row)
+{
+	struct source *source = row->batch->source;
+
+	source->stats.result_timeouts->value++;
+	LOG_LIMITED(LOG_WARN, "result_timeout", source->config->name, log_str("source", source->config->name),
+		    log_bytes("id", row->id.bytes, row->id.len), log_int("attempts", row->attempts));
+}
+
 static void count_taken(struct row *row)
 {
 	struct source *source = row->batch->source;
 	int32_t taken = pg_get_int4(batch_cell(row, SQL_C_TAKEN));
 
-	if (taken == 0)
+	if (taken == SQL_TAKEN_LATE)
+		count_late(row);
+	if (taken == SQL_TAKEN_PENDING || taken == SQL_TAKEN_LATE)
 		return;
 	source->stats.lease_expired->value++;
-	if (taken == 1) {
+	if (taken == SQL_TAKEN_OWN) {
 		source->stats.duplicate_lease->value++;
 		CRASH_POINT(COUNTED_LEASE_EXPIRED);
 	} else {
@@ -117,8 +129,16 @@ static void count_taken(struct row *row)
 	}
 	CRASH_POINT(TAKEN_OVER);
 	LOG_LIMITED(LOG_WARN, "lease_expired", source->config->name, log_str("source", source->config->name),
-		    log_bytes("id", row->id.bytes, row->id.len), log_str("owner", taken == 1 ? "self" : "other"),
+		    log_bytes("id", row->id.bytes, row->id.len),
+		    log_str("owner", taken == SQL_TAKEN_OWN ? "self" : "other"),
 		    log_int("attempts", row->attempts));
+}
+
+/* await: its consumer has had it already, and wants it once more, whatever becomes of its older self. */
+static bool is_asked_for(const struct row *row)
+{
+	return row->batch->source->config->on_delivered == ON_DELIVERED_AWAIT &&
+	       pg_get_int4(batch_cell(row, SQL_C_TAKEN)) == SQL_TAKEN_PENDING;
 }
 
 /* An older self of the row may still be in memory: its lease ran out, or somebody set it pending by hand. */
@@ -132,7 +152,8 @@ static void link_selves(struct source *source, struct row *row)
 		elder->newest = false;
 		elder->younger = row;
 		row->elder = elder;
-		row->awaits_elder = elder->stage < STAGE_UNSETTLED;
+		row->asked_for = elder->superseded = is_asked_for(row);
+		row->awaits_elder = elder->stage < STAGE_UNSETTLED && !row->asked_for;
 	}
 	HASH_ADD_KEYPTR(hh, source->ids, row->id.bytes, row->id.len, row);
 	row->newest = true;
@@ -140,7 +161,8 @@ static void link_selves(struct source *source, struct row *row)
 
 static bool delivered_before(const struct row *row)
 {
-	return row->elder != NULL && row->elder->stage >= STAGE_UNSETTLED && row->elder->outcome == OUTCOME_SENT;
+	return row->elder != NULL && !row->asked_for && row->elder->stage >= STAGE_UNSETTLED &&
+	       row->elder->outcome == OUTCOME_SENT;
 }
 
 static void place_in_key(struct source *source, struct row *row)
@@ -243,6 +265,12 @@ static bool more_to_claim(const struct source *source, const struct db_result *r
 	       tail_number(result, SQL_C_PULLED) > 0;
 }
 
+/* Nobody says when a consumer has made room. Never more than a twentieth of the time. */
+static int64_t full_wait(const struct job *job)
+{
+	return job->duration_us * 20 > FULL_POLL_US ? job->duration_us * 20 : FULL_POLL_US;
+}
+
 static void choose_due(struct source *source, const struct job *job, bool more)
 {
 	int64_t *due = &source->due_us[SCHED_CLAIM], wait = source->config->poll_us;
@@ -252,6 +280,8 @@ static void choose_due(struct source *source, const struct job *job, bool more)
 		wait = 0;
 	else if (job->sent_us <= claim->delayed_until_us && wait > DELAYED_POLL_US)
 		wait = DELAYED_POLL_US;
+	if (pg_get_int4(db_result_cell(job->result, 0, SQL_C_FULL)) != 0 && wait > full_wait(job))
+		wait = full_wait(job);
 	if (source->now_us + wait < *due)
 		*due = source->now_us + wait;
 }

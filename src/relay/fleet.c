@@ -324,8 +324,8 @@ static void log_status(const struct fleet *fleet, const struct source *source)
 
 	LOG(LOG_INFO, "status", log_str("source", name),
 	    log_str("state", source_state_name(source_get_state(source))),
-	    log_int("sent", settled(fleet, name, "sent")), log_int("retry", settled(fleet, name, "retry")),
-	    log_int("failed", settled(fleet, name, "failed")),
+	    log_int("sent", settled(fleet, name, "sent")), log_int("awaiting", settled(fleet, name, "awaiting")),
+	    log_int("retry", settled(fleet, name, "retry")), log_int("failed", settled(fleet, name, "failed")),
 	    log_int("released", settled(fleet, name, "released")), log_int("held", (int64_t)source_held(source)),
 	    log_int("in_flight", (int64_t)source_in_flight(source)));
 }

@@ -170,9 +170,19 @@ static bool start_inspect(struct source *source)
 
 /* ---- expire, sweep, count ---- */
 
+static void count_expired(struct source *source, struct slice id, bool late)
+{
+	const char *error = late ? "RESULT_TIMEOUT" : "LEASE_EXPIRED";
+
+	(late ? source->stats.result_timeouts : source->stats.lease_expired)->value++;
+	metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, error)->value++;
+	LOG_LIMITED(LOG_ERROR, "row_failed", source->config->name, log_str("source", source->config->name),
+		    log_bytes("id", id.bytes, id.len), log_str("error", error));
+	CRASH_POINT(ATTEMPTS_EXPIRED);
+}
+
 static void expire_answered(struct source *source, struct job *job)
 {
-	struct slice id;
 	int i;
 
 	source->due_us[SCHED_EXPIRE] = SCHED_NEVER;
@@ -181,14 +191,9 @@ static void expire_answered(struct source *source, struct job *job)
 		return;
 	}
 	job->failures = 0;
-	for (i = 0; i < db_result_rows(job->result); i++) {
-		id = db_result_cell(job->result, i, 0);
-		source->stats.lease_expired->value++;
-		metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, "LEASE_EXPIRED")->value++;
-		LOG_LIMITED(LOG_ERROR, "row_failed", source->config->name, log_str("source", source->config->name),
-			    log_bytes("id", id.bytes, id.len), log_str("error", "LEASE_EXPIRED"));
-		CRASH_POINT(ATTEMPTS_EXPIRED);
-	}
+	for (i = 0; i < db_result_rows(job->result); i++)
+		count_expired(source, db_result_cell(job->result, i, 0),
+			      pg_get_int4(db_result_cell(job->result, i, 1)) != 0);
 	if (db_result_rows(job->result) > 0)
 		source->due_us[SCHED_EXPIRE] = source->now_us;
 }
@@ -367,13 +372,14 @@ static bool start(struct source *source, enum sched_job job, size_t room)
 	static const enum sql_kind kinds[SCHED_JOBS] = {
 		[SCHED_EXPIRE] = SQL_EXPIRE, [SCHED_SWEEP] = SQL_SWEEP, [SCHED_COUNT] = SQL_COUNT};
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
-	char max_attempts[4];
+	char max_attempts[4], lease[16];
 
 	if (job == SCHED_SETTLE)
 		return outcome_start_settle(source);
 	if (job == SCHED_CLAIM || job == SCHED_SUSPECT)
 		return claim_start(source, job, room);
 	values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(max_attempts, (int32_t)source->config->retry.max_attempts);
+	values[SQL_P_LEASE] = pg_put_interval_us(lease, source->config->lease_us);
 	return jobs_submit(source, job, sql_statement(source->sql, kinds[job]), values);
 }
 

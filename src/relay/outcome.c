@@ -14,10 +14,12 @@
 /* ---- outcomes ---- */
 
 /* As the label of outboxd_settled_total. */
-const char *outcome_name(enum outcome outcome)
+const char *outcome_name(const struct source *source, enum outcome outcome)
 {
 	static const char *const names[OUTCOMES] = {"sent", "retry", "failed", "released"};
 
+	if (outcome == OUTCOME_SENT && source->config->on_delivered == ON_DELIVERED_AWAIT)
+		return "awaiting";
 	return names[outcome];
 }
 
@@ -54,7 +56,7 @@ void outcome_release_behind(struct row *row)
  * released with the rest). */
 static void resolve_younger(struct row *younger, enum outcome outcome)
 {
-	if (younger == NULL)
+	if (younger == NULL || younger->asked_for)
 		return;
 	if (outcome == OUTCOME_SENT && younger->awaits_elder) {
 		outcome_set(younger, OUTCOME_SENT, 0, NULL);
@@ -231,6 +233,7 @@ bool outcome_start_settle(struct source *source)
 	size_t n = unsettled->length < source->settle_limit ? unsettled->length : source->settle_limit, i;
 	struct row **rows = MEM_NEW_ARRAY(n, struct row *);
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
+	char result_timeout[16];
 	enum sql_kind kind;
 	bool started;
 
@@ -242,6 +245,7 @@ bool outcome_start_settle(struct source *source)
 	else
 		add_others(source, rows, n);
 	settle_values(source->settle, values);
+	values[SQL_P_RESULT_TIMEOUT] = pg_put_interval_us(result_timeout, source->config->result_timeout_us);
 	CRASH_POINT(SETTLE_DUE);
 	started = jobs_submit(source, SCHED_SETTLE, sql_statement(source->sql, kind), values);
 	for (i = 0; started && i < n; i++)
@@ -258,7 +262,7 @@ static void mark_settled(struct source *source, struct slice id)
 	struct row *row;
 
 	HASH_FIND(hh, source->ids, id.bytes, id.len, row);
-	while (row != NULL && row->stage != STAGE_SETTLING)
+	while (row != NULL && (row->stage != STAGE_SETTLING || row->settled))
 		row = row->elder;
 	if (row != NULL)
 		row->settled = true;
@@ -299,8 +303,8 @@ static void count_outcome(struct source *source, struct row *row)
 
 static void count_fenced(struct source *source, const struct row *row)
 {
-	/* Its answer was lost the first time: most likely that settle had been committed. */
-	if (row->resent)
+	/* Its answer was lost the first time: most likely that settle had been committed. Or its consumer was faster. */
+	if (row->resent || row->superseded)
 		return;
 	source->stats.fenced->value++;
 	if (row->outcome == OUTCOME_SENT) {
@@ -309,8 +313,8 @@ static void count_fenced(struct source *source, const struct row *row)
 	}
 	CRASH_POINT(SETTLE_FENCED);
 	LOG_LIMITED(LOG_WARN, "settle_fenced", source->config->name, log_str("source", source->config->name),
-		    log_bytes("id", row->id.bytes, row->id.len), log_str("outcome", outcome_name(row->outcome)),
-		    log_int("attempts", row->attempts));
+		    log_bytes("id", row->id.bytes, row->id.len),
+		    log_str("outcome", outcome_name(source, row->outcome)), log_int("attempts", row->attempts));
 }
 
 static void settle_done(struct source *source, const struct db_result *result)
@@ -360,7 +364,7 @@ static void settle_refused(struct source *source, struct job *job)
 	char text[64];
 
 	LOG(LOG_ERROR, "settle_refused", log_str("source", source->config->name),
-	    log_bytes("id", row->id.bytes, row->id.len), log_str("outcome", outcome_name(row->outcome)),
+	    log_bytes("id", row->id.bytes, row->id.len), log_str("outcome", outcome_name(source, row->outcome)),
 	    log_str("error", job->sqlstate), log_str("text", job->message));
 	row->refusals++;
 	if (row->refusals > 2) {

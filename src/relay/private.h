@@ -49,6 +49,8 @@
 	(60 * SECOND)	  /* a faulty topic without rows is forgotten by /readyz after its pause and this */
 #define PARKING_BATCHES 8 /* batches that a claim looks at where most is only parked */
 #define SETTLE_ALL SIZE_MAX
+/* While the table has as many rows in flight as it may, a claim looks as often as this whether consumers have made room. */
+#define FULL_POLL_US (100 * MS)
 /* While rows that it has put back wait for their time, a source looks as often as this, however long its poll. */
 #define DELAYED_POLL_US (1 * SECOND)
 /* How long claims of a backlog leave out what lies before its first row: see choose_start. */
@@ -95,7 +97,8 @@ struct topic {
 };
 
 struct source_stats {
-	struct metric_series *claimed, *settled[OUTCOMES], *lease_expired, *fenced, *lock_timeouts;
+	struct metric_series *claimed, *settled[OUTCOMES], *lease_expired, *result_timeouts, *fenced,
+		*lock_timeouts;
 	struct metric_series *duplicate_lease, *duplicate_crash, *duplicate_replaced, *duplicate_timed_out;
 	struct metric_histogram *commit_to_ack, *transaction[JOBS];
 };
@@ -207,7 +210,7 @@ void claim_answered(struct source *source, struct job *job, bool suspect);
 void claim_name_owner(struct source *source);
 
 /* outcome.c */
-const char *outcome_name(enum outcome outcome);
+const char *outcome_name(const struct source *source, enum outcome outcome);
 /* Gives the row its outcome: it leaves its key's FIFO and waits to be settled. The key's next row is queued if it may go;
  * when the row was not sent, all rows behind it are released with it and the key is broken. error is copied (NULL: keep). */
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error);

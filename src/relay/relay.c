@@ -162,8 +162,8 @@ static int64_t settled(const struct relay *relay, const char *outcome)
 static void log_end(const struct relay *relay, int exit_code)
 {
 	LOG(LOG_INFO, "stopped", log_int("exit", exit_code), log_int("sent", settled(relay, "sent")),
-	    log_int("retry", settled(relay, "retry")), log_int("failed", settled(relay, "failed")),
-	    log_int("released", settled(relay, "released")),
+	    log_int("awaiting", settled(relay, "awaiting")), log_int("retry", settled(relay, "retry")),
+	    log_int("failed", settled(relay, "failed")), log_int("released", settled(relay, "released")),
 	    log_int("left_to_leases", (int64_t)fleet_left_to_leases(relay->fleet)));
 }
 

@@ -54,6 +54,7 @@ static void init_stats(struct source *source)
 
 	stats->claimed = metrics_series(metrics, METRIC_CLAIMED, name, NULL);
 	stats->lease_expired = metrics_series(metrics, METRIC_LEASE_EXPIRED, name, NULL);
+	stats->result_timeouts = metrics_series(metrics, METRIC_RESULT_TIMEOUTS, name, NULL);
 	stats->fenced = metrics_series(metrics, METRIC_SETTLE_FENCED, name, NULL);
 	stats->lock_timeouts = metrics_series(metrics, METRIC_LOCK_TIMEOUTS, name, NULL);
 	stats->duplicate_lease = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "lease_expired");
@@ -62,7 +63,7 @@ static void init_stats(struct source *source)
 	stats->duplicate_timed_out = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "timed_out");
 	stats->commit_to_ack = metrics_histogram(metrics, METRIC_COMMIT_TO_ACK, name, NULL);
 	for (i = 0; i < OUTCOMES; i++)
-		stats->settled[i] = metrics_series(metrics, METRIC_SETTLED, name, outcome_name(i));
+		stats->settled[i] = metrics_series(metrics, METRIC_SETTLED, name, outcome_name(source, i));
 	for (i = 0; i < JOBS; i++)
 		stats->transaction[i] = metrics_histogram(metrics, METRIC_TRANSACTION, name, job_names[i]);
 }

@@ -20,6 +20,7 @@ struct sqlbench sqlbench_open(struct config_source source)
 				 .limit = 100,
 				 .max_attempts = 10,
 				 .share = 1000,
+				 .max_in_flight = 1000,
 				 .max_bytes = 1 << 20,
 				 .lease_us = 60000000};
 	struct err err;
@@ -72,7 +73,7 @@ void sqlbench_send(struct sqlbench *bench, enum sql_kind kind, const char *text,
 	struct server_values values = {0};
 	struct pgarray empty_text = {0}, empty_int4 = {0};
 	struct pg_cells {
-		char max[4], limit[4], share[4], bytes[8], lease[16], park[16];
+		char max[4], limit[4], share[4], in_flight[4], bytes[8], lease[16], park[16], result[16];
 	} cells;
 
 	if (outcomes != NULL)
@@ -82,6 +83,8 @@ void sqlbench_send(struct sqlbench *bench, enum sql_kind kind, const char *text,
 	values.values[SQL_P_MAX_ATTEMPTS] = pg_put_int4(cells.max, bench->max_attempts);
 	values.values[SQL_P_LIMIT] = pg_put_int4(cells.limit, bench->limit);
 	values.values[SQL_P_SHARE] = pg_put_int4(cells.share, bench->share);
+	values.values[SQL_P_MAX_IN_FLIGHT] = pg_put_int4(cells.in_flight, bench->max_in_flight);
+	values.values[SQL_P_RESULT_TIMEOUT] = pg_put_interval_us(cells.result, bench->source.result_timeout_us);
 	values.values[SQL_P_MAX_BYTES] = pg_put_int8(cells.bytes, bench->max_bytes);
 	values.values[SQL_P_LEASE] = pg_put_interval_us(cells.lease, bench->lease_us);
 	values.values[SQL_P_PARK_MAX] = pg_put_interval_us(cells.park, 300000000);

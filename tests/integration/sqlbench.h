@@ -15,7 +15,7 @@ struct sqlbench {
 	struct config_source source;
 	struct sql *sql;
 	const char *owner;
-	int32_t limit, max_attempts, share;
+	int32_t limit, max_attempts, share, max_in_flight;
 	int64_t max_bytes, lease_us;
 	struct slice far_due, far_id;
 };

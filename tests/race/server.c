@@ -101,7 +101,7 @@ char *server_text(PGconn *conn, const char *format, ...)
 	"set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), "          \
 	"set_config('enable_sort', 'off', true)"
 
-#define STATEMENT_INDEX 2 /* behind BEGIN and the settings */
+#define STATEMENT_INDEX 3 /* behind BEGIN, the settings and what comes before it */
 
 static void send_plain(PGconn *conn, const char *text)
 {
@@ -124,6 +124,7 @@ void server_send(PGconn *conn, const struct sql_statement *statement, const char
 		server_die("%s", PQerrorMessage(conn));
 	send_plain(conn, "BEGIN ISOLATION LEVEL READ COMMITTED");
 	send_plain(conn, SETTINGS);
+	send_plain(conn, statement->before != NULL ? statement->before : "SELECT");
 	if (PQsendQueryParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, bytes,
 			      lengths, formats, 1) != 1)
 		server_die("%s", PQerrorMessage(conn));

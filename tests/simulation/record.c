@@ -115,7 +115,7 @@ void record_run(struct statement *statement)
 		return;
 	}
 	/* The last one is of the server, not of the table. */
-	columns = statement->kind == SQL_COUNT ? SQL_N_SNAPSHOT_AGE : columns;
+	columns = statement->kind == SQL_COUNT ? SQL_N_SNAPSHOT_AGE : statement->kind == SQL_EXPIRE ? 2 : columns;
 	result = result_of(statement);
 	fprintf(out, "L %d %zu", statement->xact.number, columns);
 	for (int row = 0; row < db_result_rows(result); row++) {

@@ -106,6 +106,7 @@ static void put_tail(struct db_result *result, const struct statement *statement
 	put_integer(result, statement->free, 8);
 	put_position(result, statement, statement->first, statement->first_id);
 	put_position(result, statement, statement->last, statement->last_id);
+	put_integer(result, 0, 4);
 }
 
 static int taken_from(const struct version *before, const struct version *after)
@@ -194,6 +195,17 @@ static struct db_result *claim_result(struct statement *statement)
 		for (int c = 0; c < SQL_C_ID; c++)
 			put(result, SLICE_NULL);
 		put_claimed(result, statement, &statement->effects[i]);
+	}
+	return result;
+}
+
+static struct db_result *expire_result(const struct statement *statement)
+{
+	struct db_result *result = result_new(statement, statement->n_effects, 2);
+
+	for (size_t i = 0; i < statement->n_effects; i++) {
+		put_id(result, statement->effects[i].row->id);
+		put_integer(result, 0, 4);
 	}
 	return result;
 }
@@ -323,7 +335,7 @@ struct db_result *result_of(struct statement *statement)
 	case SQL_SETTLE:
 		return id_result(statement, EFFECT_SETTLED);
 	case SQL_EXPIRE:
-		return id_result(statement, EFFECT_EXPIRED);
+		return expire_result(statement);
 	case SQL_COUNT:
 		return count_result(statement);
 	case SQL_INSPECT:

@@ -101,6 +101,7 @@ START_TEST(test_defaults)
 	ck_assert_int_eq(source->ordering, ORDERING_KEY);
 	ck_assert_int_eq(source->on_failed, ON_FAILED_BLOCK);
 	ck_assert_int_eq(source->on_delivered, ON_DELIVERED_MARK);
+	ck_assert_int_eq(source->result_timeout_us, 600000000);
 	ck_assert_int_eq(source->lease_us, 60000000);
 	ck_assert_int_eq(source->max_in_flight_bytes, 64 << 20);
 	ck_assert_double_eq(source->retry.multiplier, 2);
@@ -111,6 +112,34 @@ START_TEST(test_defaults)
 	ck_assert_int_eq(config->http.port, 9187);
 	ck_assert_int_eq(config->log_level, LOG_INFO);
 	ck_assert_int_eq(config->drain_timeout_us, 25000000);
+	config_free(config);
+}
+END_TEST
+
+START_TEST(test_preset_task)
+{
+	struct config *config = load_good(SOURCE "    preset: task\n    result_timeout: 90s\n");
+	const struct config_source *source = &config->sources[0];
+
+	ck_assert_str_eq(source->table, "task_execution");
+	ck_assert_str_eq(source->topic, "{task_type}");
+	ck_assert_str_eq(source->columns[COLUMN_KEY], "id");
+	ck_assert_str_eq(source->columns[COLUMN_STATUS], "state");
+	ck_assert_str_eq(source->columns[COLUMN_AVAILABLE_AT], "next_run_at");
+	ck_assert_str_eq(source->columns[COLUMN_LEASE_UNTIL], "next_run_at");
+	ck_assert_str_eq(source->columns[COLUMN_UPDATED_AT], "updated_at");
+	ck_assert_str_eq(source->states[0], "RUNABLE");
+	ck_assert_str_eq(source->states[1], "RUNNING");
+	ck_assert_str_eq(source->states[2], "SUCCESS");
+	ck_assert_str_eq(source->states[3], "FAILED");
+	ck_assert_uint_eq(source->n_headers, 2);
+	ck_assert_str_eq(source->headers[0].name, "event_id");
+	ck_assert_str_eq(source->headers[0].template_text, "{id}");
+	ck_assert_str_eq(source->headers[1].name, "attempt");
+	ck_assert_str_eq(source->headers[1].template_text, "{attempts}");
+	ck_assert_int_eq(source->ordering, ORDERING_NONE);
+	ck_assert_int_eq(source->on_delivered, ON_DELIVERED_AWAIT);
+	ck_assert_int_eq(source->result_timeout_us, 90000000);
 	config_free(config);
 }
 END_TEST
@@ -210,8 +239,9 @@ static const struct {
 	{SOURCE "    ordering: keys\n",
 	 "F:5:15: ordering: \"keys\" must be one of key, none (did you mean key?)\n"},
 	{SOURCE "    on_delivered: deleted\n",
-	 "F:5:19: on_delivered: \"deleted\" must be one of mark, delete (did you mean delete?)\n"},
-	{SOURCE "    preset: task\n", "F:5:13: preset: \"task\" must be one of outboxd, message\n"},
+	 "F:5:19: on_delivered: \"deleted\" must be one of mark, delete, await (did you mean delete?)\n"},
+	{SOURCE "    preset: tasks\n",
+	 "F:5:13: preset: \"tasks\" must be one of outboxd, message, task (did you mean task?)\n"},
 	{SOURCE "    table: a.b.c\n",
 	 "F:5:12: table: a.b.c is no table name: write name or schema.name, with \"quotes\" "
 	 "around a part that has capitals, spaces or dots\n"},
@@ -262,8 +292,9 @@ END_TEST
 /* Keys of interface.md whose function is not there yet. */
 START_TEST(test_keys_without_a_function_are_unknown)
 {
-	static const char *const keys[] = {"archive_table", "result_timeout", "rate_limit",
-					   "where",	    "retention",      "dead_letter_topic"};
+	static const char *const keys[] = {
+		"archive_table", "rate_limit", "where", "retention", "dead_letter_topic",
+	};
 	char text[256];
 
 	for (int i = 0; i < COUNT(keys); i++) {
@@ -306,6 +337,10 @@ static const struct {
 	 "F:7:13: format: cloudevents needs columns.type: each event has a type\n"},
 	{SOURCE "    columns: {key: ~}\n",
 	 "F:5:15: ordering: key needs columns.key: name the column, or set ordering: none\n"},
+	{SOURCE "    on_delivered: await\n",
+	 "F:5:19: on_delivered: await and ordering: key exclude each other: set ordering: none\n"},
+	{SOURCE "    preset: task\n    ordering: key\n",
+	 "F:6:15: on_delivered: await and ordering: key exclude each other: set ordering: none\n"},
 	{SOURCE "    columns: {key: ~}\n    ordering: key\n",
 	 "F:6:15: ordering: key needs columns.key: name the column, or set ordering: none\n"},
 	{SOURCE "    columns: {settled_at: ~, last_error: ~}\n",
@@ -699,6 +734,7 @@ Suite *suite(void)
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_defaults);
 	tcase_add_test(tcase, test_preset_message);
+	tcase_add_test(tcase, test_preset_task);
 	tcase_add_test(tcase, test_overrides);
 	tcase_add_loop_test(tcase, test_F074_F075_F077_mistakes, 0, COUNT(mistakes));
 	tcase_add_test(tcase, test_keys_without_a_function_are_unknown);

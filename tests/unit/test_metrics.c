@@ -74,6 +74,7 @@ static const char *const families[][2] = {
 	{"outboxd_retries_total", "counter"},
 	{"outboxd_failed_total", "counter"},
 	{"outboxd_lease_expired_total", "counter"},
+	{"outboxd_result_timeouts_total", "counter"},
 	{"outboxd_settle_fenced_total", "counter"},
 	{"outboxd_possible_duplicates_total", "counter"},
 	{"outboxd_backpressure_total", "counter"},

@@ -1,4 +1,4 @@
-/* The whole text of everything that is built for four mappings, as it was read and approved: tests/unit/sql/NAME.sql. A change shows
+/* The whole text of everything that is built for some mappings, as it was read and approved: tests/unit/sql/NAME.sql. A change shows
  * there as what it is; OUTBOXD_UPDATE=1 build/tests/unit/test_sqltexts writes the files anew. */
 #include "../standard.h"
 #include "unit.h"
@@ -52,6 +52,40 @@ static struct config_source bare(void)
 	return config;
 }
 
+/* A result is awaited; an owner tells whose the row is. */
+static struct config_source awaiting(void)
+{
+	struct config_source config = standard();
+
+	config.ordering = ORDERING_NONE;
+	config.on_delivered = ON_DELIVERED_AWAIT;
+	config.result_timeout_us = INT64_C(600000000);
+	return config;
+}
+
+/* The table of the preset task, as people have it. */
+static struct config_source task(void)
+{
+	struct config_source config = awaiting();
+	int column;
+
+	for (column = 0; column < CONFIG_COLUMNS; column++)
+		config.columns[column] = NULL;
+	config.preset = "task";
+	config.table = "task_execution";
+	config.columns[COLUMN_ID] = config.columns[COLUMN_ORDER] = config.columns[COLUMN_KEY] = "id";
+	config.columns[COLUMN_TYPE] = "task_type";
+	config.columns[COLUMN_PAYLOAD] = "payload";
+	config.columns[COLUMN_STATUS] = "state";
+	config.columns[COLUMN_ATTEMPTS] = "attempts";
+	config.columns[COLUMN_LAST_ERROR] = "last_error";
+	config.columns[COLUMN_AVAILABLE_AT] = config.columns[COLUMN_LEASE_UNTIL] = "next_run_at";
+	config.columns[COLUMN_CREATED_AT] = "created_at";
+	config.columns[COLUMN_UPDATED_AT] = "updated_at";
+	config.topic = "{task_type}";
+	return config;
+}
+
 /* An order beside the id, and columns for all that a row may say of its record. */
 static struct config_source rich(void)
 {
@@ -96,10 +130,8 @@ static const struct {
 	const char *name;
 	struct config_source (*config)(void);
 	const struct sql_table_facts *facts;
-} mappings[] = {{"standard", standard, NULL},
-		{"deleting", deleting, NULL},
-		{"bare", bare, NULL},
-		{"rich", rich, &rich_facts}};
+} mappings[] = {{"standard", standard, NULL}, {"deleting", deleting, NULL}, {"bare", bare, NULL},
+		{"awaiting", awaiting, NULL}, {"task", task, NULL},	    {"rich", rich, &rich_facts}};
 
 static void add_schema(struct buf *out, const struct config_source *config, bool adopt)
 {

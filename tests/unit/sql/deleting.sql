@@ -24,7 +24,7 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
                0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
-               last.due::timestamptz AS last_due, last.ord::text AS last_id
+               last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
           FROM (VALUES (1)) one LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
@@ -57,7 +57,7 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
                0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
-               last.due::timestamptz AS last_due, last.ord::text AS last_id
+               last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
           FROM (VALUES (1)) one LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
@@ -86,7 +86,7 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT 0::bigint AS candidates, 0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
                NULL::timestamptz AS first_due, NULL::text AS first_id,
-               NULL::timestamptz AS last_due, NULL::text AS last_id) tail
+               NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail
   FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;
 
 ---- statement 3 (parameters 0)
@@ -95,7 +95,7 @@ UPDATE "event_outbox" SET "status" = 'FAILED', "available_at" = '9999-12-31Z'::t
  WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "event_outbox" p
                           WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') <= now() AND p."status" = 'SENDING' AND coalesce(p."lease_until", '-infinity') <= now() AND coalesce(p."attempts", 0) >= $1::int
                           ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 500 FOR UPDATE SKIP LOCKED))
-RETURNING "id"::text;
+RETURNING "id"::text, 0;
 
 ---- statement 4 (parameters 12 18 19 11)
 DELETE FROM "event_outbox" o

@@ -66,7 +66,7 @@ SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempt
                   FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), 0) AS chosen,
                                (SELECT count(*) FROM claimed WHERE key IS NOT NULL) AS taken FROM run) f) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
-               last.due::timestamptz AS last_due, last.ord::text AS last_id
+               last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
           FROM (VALUES (1)) one LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
@@ -141,7 +141,7 @@ SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempt
                   FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), 0) AS chosen,
                                (SELECT count(*) FROM claimed WHERE key IS NOT NULL) AS taken FROM run) f) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
-               last.due::timestamptz AS last_due, last.ord::text AS last_id
+               last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
           FROM (VALUES (1)) one LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due, ord LIMIT 1) first ON true LEFT JOIN
                (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
@@ -182,7 +182,7 @@ SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempt
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
                NULL::timestamptz AS first_due, NULL::text AS first_id,
-               NULL::timestamptz AS last_due, NULL::text AS last_id) tail
+               NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail
   FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;
 
 ---- statement 3 (parameters 0)
@@ -191,7 +191,7 @@ UPDATE "public"."event_outbox" SET "status" = 'FAILED', "available_at" = '9999-1
  WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "public"."event_outbox" p
                           WHERE p."settled_at" IS NULL AND p."available_at" <= now() AND p."status" = 'SENDING' AND coalesce(p."lease_until", '-infinity') <= now() AND coalesce(p."attempts", 0) >= $1::int
                           ORDER BY p."available_at", p."seq" LIMIT 500 FOR UPDATE SKIP LOCKED))
-RETURNING "id"::text;
+RETURNING "id"::text, 0;
 
 ---- statement 4 (parameters 12 18 19 17 11)
 UPDATE "public"."event_outbox" o
