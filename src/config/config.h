@@ -35,9 +35,10 @@ enum config_column {
 	COLUMN_LAST_ERROR,
 	COLUMN_CREATED_AT,
 	COLUMN_UPDATED_AT,
-	COLUMN_SETTLED_AT
+	COLUMN_SETTLED_AT,
+	COLUMN_TXID
 };
-#define CONFIG_COLUMNS (COLUMN_SETTLED_AT + 1)
+#define CONFIG_COLUMNS (COLUMN_TXID + 1)
 
 /* The key under `columns:`, e.g. "available_at". */
 const char *config_column_name(enum config_column column);
@@ -100,6 +101,8 @@ struct config_source {
 	enum config_on_delivered on_delivered;
 	int64_t result_timeout_us; /* of ON_DELIVERED_AWAIT */
 	int64_t batch, max_in_flight, max_in_flight_per_key, max_in_flight_bytes;
+	int64_t rate_limit; /* rows a second; 0: none */
+	const char *where;  /* SQL; NULL: none */
 	int64_t lease_us, poll_us;
 	const char *notify; /* channel; NULL: polling only */
 	struct config_retry retry;

@@ -114,6 +114,10 @@ static const struct key columns_keys[] = {
 	 .sentence = "Set to the current time by each change."},
 	{"settled_at", KEY_IDENTIFIER, COLUMN(SETTLED_AT), "settled_at", .flags = KEY_NULLABLE,
 	 .sentence = "When the row was finished; its partial index is what makes claims fast."},
+	{"txid", KEY_IDENTIFIER, COLUMN(TXID), .flags = KEY_NULLABLE,
+	 .sentence =
+		 "The transaction that wrote the row: xid8 with the default pg_current_xact_id(). With it no row is "
+		 "claimed while an older transaction is open, so that none overtakes a late commit."},
 };
 static const struct section columns_section = SECTION("sources[].columns.", columns_keys);
 
@@ -210,6 +214,15 @@ static const struct key source_keys[] = {
 		 "max_in_flight. They keep their order: see README. 1: one after the other."},
 	{"max_in_flight_bytes", KEY_SIZE, offsetof(struct config_source, max_in_flight_bytes), "64MiB", .min = 1024,
 	 .max = INT64_C(1) << 40, .sentence = "The same in bytes; one row is always taken, however large."},
+	{"rate_limit", KEY_INTEGER, offsetof(struct config_source, rate_limit), .min = 1, .max = 1000000,
+	 .flags = KEY_NULLABLE,
+	 .sentence =
+		 "Rows a second that this instance takes at most, retries included: on average, and never more at once "
+		 "than in a second. ~: no limit."},
+	{"where", KEY_CONDITION, offsetof(struct config_source, where), .flags = KEY_NULLABLE,
+	 .sentence =
+		 "SQL over the table's columns: only rows for which it is true are taken, such as region = 'eu'. A row "
+		 "that it leaves out still holds back the younger ones of its key. ~: all rows."},
 	{"lease", KEY_DURATION, offsetof(struct config_source, lease_us), "60s", .min = SHORTEST, .max = LONGEST,
 	 .sentence = "How long a claimed row belongs to this instance; after a crash others wait so long. At least "
 		     "5s more "

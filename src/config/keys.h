@@ -15,9 +15,10 @@ enum key_type {
 	KEY_TABLE,	/* const char *: see tablename.h */
 	KEY_IDENTIFIER, /* const char *: a name of PostgreSQL's as it is, at most 63 bytes */
 	KEY_TEMPLATE,	/* const char *: see template.h */
+	KEY_CONDITION,	/* const char *: see condition.h */
 	KEY_CHOICE,	/* const char *: one of words */
 	KEY_WORD,	/* an enum: the number of one of words */
-	KEY_INTEGER,	/* int64_t */
+	KEY_INTEGER,	/* int64_t; of a nullable quantity 0 is none */
 	KEY_NUMBER,	/* double */
 	KEY_DURATION,	/* int64_t in microseconds */
 	KEY_SIZE,	/* int64_t in bytes */

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "config/condition.h"
 #include "config/config.h"
 #include "config/secret.h"
 #include "config/tablename.h"
@@ -72,6 +73,8 @@ static bool check_text(const struct key *key, const char *text, struct err *err)
 		return tablename_parse(text, &table, err);
 	case KEY_IDENTIFIER:
 		return check_identifier(text, err);
+	case KEY_CONDITION:
+		return condition_check(text, err);
 	default:
 		return text[0] != '\0' || err_set(err, "must not be empty");
 	}
@@ -189,10 +192,18 @@ bool types_parse(struct arena *arena, const struct key *key, const char *text, v
 
 void types_set_none(const struct key *key, void *field)
 {
-	if (key->type == KEY_LISTEN)
+	switch (key->type) {
+	case KEY_LISTEN:
 		*(struct config_http *)field = (struct config_http){0};
-	else
+		break;
+	case KEY_INTEGER:
+	case KEY_DURATION:
+	case KEY_SIZE:
+		*(int64_t *)field = 0;
+		break;
+	default:
 		*(const char **)field = NULL;
+	}
 }
 
 static bool is_plain(const char *text)
@@ -267,6 +278,7 @@ static bool is_none(const struct key *key, const void *field)
 	case KEY_INTEGER:
 	case KEY_DURATION:
 	case KEY_SIZE:
+		return (key->flags & KEY_NULLABLE) != 0 && *(const int64_t *)field == 0;
 	case KEY_NUMBER:
 	case KEY_WORD:
 		return false;
@@ -327,6 +339,7 @@ void types_print_name(struct buf *out, const struct key *key)
 		[KEY_TABLE] = "table name",
 		[KEY_IDENTIFIER] = "name",
 		[KEY_TEMPLATE] = "template",
+		[KEY_CONDITION] = "SQL condition",
 		[KEY_INTEGER] = "whole number",
 		[KEY_NUMBER] = "number",
 		[KEY_DURATION] = "duration",

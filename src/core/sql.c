@@ -164,6 +164,7 @@ static void build_all(struct sql *sql, const struct sqltext *text)
 	build(sql, text, SQL_RETRY, sqlcommand_change);
 	build(sql, text, SQL_SKIP, sqlcommand_change);
 	build(sql, text, SQL_UNPARK, sqlsettle_sweep);
+	build(sql, text, SQL_TRY, sqlclaim_try);
 	sql->statements[SQL_INSPECT] = sql_inspect;
 }
 

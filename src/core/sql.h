@@ -29,6 +29,7 @@ enum sql_kind {
 	SQL_RETRY,	 /* picked rows become pending, as new */
 	SQL_SKIP,	 /* picked rows become failed and settled */
 	SQL_UNPARK, /* frees the rows parked behind them: in the same transaction, for it must see what was parked till then */
+	SQL_TRY,    /* reads no row: what it says of the operator's own condition, before anything is claimed */
 	SQL_INSPECT /* asks the catalog for the table; the only one that needs no struct sql */
 };
 #define SQL_KINDS (SQL_INSPECT + 1)
@@ -121,7 +122,7 @@ enum sql_change_column {
 	SQL_CHANGED_UNTIL /* timestamptz: when a row was due that waited for its retry; else NULL */
 };
 
-/* SQL_SETTLE_SENT and SQL_SETTLE return one column: the ids (text) they changed, or which their consumers have finished meanwhile.
+/* SQL_TRY returns nothing. SQL_SETTLE_SENT and SQL_SETTLE return one column: the ids (text) they changed, or which their consumers have finished meanwhile.
  * SQL_EXPIRE returns two: the ids it changed, and int4 1 where the result was late, not a lease over. SQL_SWEEP and SQL_UNPARK return one row:
  * int8 rows freed.
  * SQL_COUNT returns one row; failed, unknown and blocked keys are NULL where the table's layout has no index for them: */

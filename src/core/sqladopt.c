@@ -63,6 +63,16 @@ static void print_adopt_columns(const struct sqlschema *schema)
 	sqlschema_print(schema, " ON {table} ({order});\n");
 }
 
+/* With its default at once the column would be filled for all rows, which writes the table anew. */
+static void print_adopt_txid(const struct sqlschema *schema)
+{
+	if (!sqlschema_has(schema, COLUMN_TXID))
+		return;
+	sqlschema_print(schema, "\n-- The transaction that writes a row; NULL for those that are there.\n"
+				"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {txid} xid8;\n"
+				"ALTER TABLE {table} ALTER COLUMN {txid} SET DEFAULT pg_current_xact_id();\n");
+}
+
 /* Finished rows get a settled_at before its indexes are built, in pieces of the primary key, each a transaction of its own:
  * one UPDATE of a long history would hold its locks and keep its dead rows for hours. */
 static void print_adopt_settled(const struct sqlschema *schema)
@@ -129,6 +139,7 @@ void sqladopt_print(const struct sqlschema *schema)
 		"SET lock_timeout = '2s';\n",
 		schema->source->name);
 	print_adopt_columns(schema);
+	print_adopt_txid(schema);
 	print_adopt_settled(schema);
 	if ((schema->text.has & SQLTEXT_NULLABLE) != 0)
 		sqlschema_print(

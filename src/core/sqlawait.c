@@ -11,7 +11,7 @@ const struct sqltext_part sqlawait_expire[] = {
 	{0, 0,
 	 "WITH over AS MATERIALIZED (\n"
 	 "  SELECT {p.id} AS id, {p.late} AS late FROM {table} p\n"
-	 "   WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}\n"
+	 "   WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}{and_wanted}\n"
 	 "   ORDER BY {p.due}, {p.order} LIMIT 500 FOR UPDATE SKIP LOCKED)\n"
 	 "UPDATE {table} o SET {status} = {failed}, {available_at} = {sentinel}{and_unleased}{and_updated}"},
 	{ERROR, 0,

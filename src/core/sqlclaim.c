@@ -19,7 +19,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "   WHERE {c.unfinished} AND {c.due} <= now()"},
 	{SQLTEXT_FAR, AWAIT, "     AND ({c.due}, {c.order}) > ({$far_due}, {$far_id}::{:order_type})"},
 	{0, AWAIT,
-	 "     AND ({c.status} = {pending} OR ({c.expired} AND {c.tries} < least(2, {c.max})))\n"
+	 "     AND ({c.status} = {pending} OR ({c.expired} AND {c.tries} < least(2, {c.max}))){and_wanted}{c.and_in_turn}\n"
 	 "   ORDER BY {c.due}, {c.order} LIMIT {$limit} FOR UPDATE SKIP LOCKED),"},
 
 	/* await: what is in flight in the table is bounded, and this claim is alone (see sql.c). First the rows whose time is
@@ -27,7 +27,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 * late below. */
 	{AWAIT, 0,
 	 "WITH in_flight AS MATERIALIZED (\n"
-	 "  SELECT {p.id} AS id, {p.due} AS due FROM {table} p WHERE {p.unfinished} AND {p.status} = {in_flight}\n"
+	 "  SELECT {p.id} AS id, {p.due} AS due FROM {table} p WHERE {p.unfinished} AND {p.status} = {in_flight}{and_wanted}\n"
 	 "   ORDER BY {p.due}, {p.order} LIMIT {$max_in_flight}),\n"
 	 "over AS MATERIALIZED (\n" FOUND "\n"
 	 "         coalesce({c.bytes}, 0) AS bytes\n"
@@ -36,7 +36,7 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "     FOR UPDATE SKIP LOCKED),\n"
 	 "fresh AS MATERIALIZED (\n" FOUND "\n"
 	 "         coalesce({c.bytes}, 0) AS bytes\n"
-	 "    FROM {table} c WHERE {c.unfinished} AND {c.due} <= now() AND {c.status} = {pending}"},
+	 "    FROM {table} c WHERE {c.unfinished} AND {c.due} <= now() AND {c.status} = {pending}{and_wanted}{c.and_in_turn}"},
 	{AWAIT | SQLTEXT_FAR, 0, "     AND ({c.due}, {c.order}) > ({$far_due}, {$far_id}::{:order_type})"},
 	{AWAIT, 0,
 	 "   ORDER BY {c.due}, {c.order}\n"
@@ -164,7 +164,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	{KEYED, 0, "  SELECT {c.r} AS r, {c.order} AS ord, {c.key} AS key FROM {table} c"},
 	{0, KEYED, "  SELECT {c.r} AS r FROM {table} c"},
 	{0, 0,
-	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.tries} >= 2 AND {c.tries} < {c.max}{c.and_not_late}\n"
+	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.tries} >= 2 AND {c.tries} < {c.max}{c.and_not_late}{and_wanted}\n"
 	 "   ORDER BY {c.due}, {c.order} LIMIT 100 FOR UPDATE SKIP LOCKED),"},
 	/* The first open row of each suspect's key: only that one may be claimed. Strict: rows of ours count too. */
 	{KEYED, 0,
@@ -185,7 +185,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "one AS MATERIALIZED (\n"
 	 "  SELECT {o.r} AS r, {o.taken} AS taken FROM {table} o\n"
 	 "   WHERE {o.r} = ANY (ARRAY(SELECT r FROM head))\n"
-	 "     AND {o.unfinished} AND {o.due} <= now() AND {o.expired} AND {o.tries} >= 2 AND {o.tries} < {o.max}{o.and_not_late}\n"
+	 "     AND {o.unfinished} AND {o.due} <= now() AND {o.expired} AND {o.tries} >= 2 AND {o.tries} < {o.max}{o.and_not_late}{and_wanted}\n"
 	 "   LIMIT 1 FOR UPDATE SKIP LOCKED),\n"
 	 "claimed AS (\n"
 	 "  UPDATE {table} o SET {set_claimed}\n"
@@ -208,5 +208,11 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "               NULL::timestamptz AS first_due, NULL::text AS first_id,\n"
 	 "               NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail\n"
 	 "  FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST"},
+	{0, 0, NULL},
+};
+
+/* A mistake in the operator's condition shows before anything is claimed, and by itself: no row is read. */
+const struct sqltext_part sqlclaim_try[] = {
+	{0, 0, "SELECT FROM {table} c WHERE true{and_wanted} LIMIT 0"},
 	{0, 0, NULL},
 };

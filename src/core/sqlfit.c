@@ -244,6 +244,17 @@ static bool check_labels(const struct fitting *fitting)
 	return true;
 }
 
+static bool check_txid(const struct fitting *fitting)
+{
+	const struct sql_column_facts *txid = fitting->columns[COLUMN_TXID];
+
+	if (txid == NULL || type_is(txid, "xid8"))
+		return true;
+	return err_set(fitting->err,
+		       "columns.txid: \"%s\" is %s; it must be xid8 with the default pg_current_xact_id()",
+		       txid->name, txid->type);
+}
+
 static bool check_block(const struct fitting *fitting)
 {
 	if ((fitting->text.has & SQLTEXT_BLOCK) == 0 || has(fitting, COLUMN_SETTLED_AT) ||
@@ -271,7 +282,7 @@ static bool check_fit(const struct fitting *fitting)
 			"row-level security hides the rows of %s from role %s: CREATE POLICY outboxd ON %s TO %s USING (true)",
 			fitting->source->table, fitting->facts->role, fitting->text.table, fitting->facts->role);
 	return check_not_null(fitting, COLUMN_ID) && check_not_null(fitting, COLUMN_ORDER) &&
-	       check_times(fitting) && check_labels(fitting) && check_enum(fitting);
+	       check_times(fitting) && check_labels(fitting) && check_enum(fitting) && check_txid(fitting);
 }
 
 /* ---- the dialect ---- */
@@ -307,6 +318,7 @@ static void set_flags(struct fitting *fitting)
 	*flags |= payload != NULL && (payload->bytea || is_text(payload)) ? SQLTEXT_LENGTH : 0;
 	*flags |= facts != NULL && facts->tells_compression ? SQLTEXT_COMPRESSION : 0;
 	*flags |= is_integer(fitting->columns[COLUMN_TIMESTAMP]) ? SQLTEXT_MILLIS : 0;
+	*flags |= source->where != NULL ? SQLTEXT_WHERE : 0;
 }
 
 static const char *media_type_of(const struct sql_column_facts *payload)
@@ -464,6 +476,7 @@ bool sqltext_fit(struct sqltext *out, const struct config_source *source, const 
 	set_result_timeout(&fitting);
 	if (!check_fit(&fitting))
 		return false;
+	fitting.text.where = source->where;
 	*out = fitting.text;
 	out->order = order_of(fitting.columns[COLUMN_ORDER]);
 	return true;

@@ -28,6 +28,8 @@ const struct sqlschema_column sqlschema_columns[SQLSCHEMA_COLUMNS] = {
 	{COLUMN_CREATED_AT, false, "timestamptz NOT NULL DEFAULT now()", NULL},
 	{COLUMN_UPDATED_AT, true, "timestamptz NOT NULL DEFAULT now()", NULL},
 	{COLUMN_SETTLED_AT, true, "timestamptz", "When the row was finished, sent or skipped; NULL: unfinished."},
+	{COLUMN_TXID, false, "xid8 DEFAULT pg_current_xact_id()",
+	 "The transaction that wrote the row; not to be set."},
 };
 
 bool sqlschema_has(const struct sqlschema *schema, enum config_column column)

@@ -12,7 +12,7 @@ struct sqlschema_column {
 	bool control; /* written by the relay: --adopt adds it, and the role may update it */
 	const char *type, *comment;
 };
-#define SQLSCHEMA_COLUMNS 18
+#define SQLSCHEMA_COLUMNS 19
 extern const struct sqlschema_column sqlschema_columns[SQLSCHEMA_COLUMNS];
 
 /* What is printed, and where. */

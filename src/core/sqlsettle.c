@@ -17,7 +17,7 @@ const struct sqltext_part sqlsettle_expire[] = {
 	 "     , {last_error} = format('lease expired, attempt %s of %s', {attempts}, {max})::{:error_type}"},
 	{0, 0,
 	 " WHERE {id} = ANY (ARRAY(SELECT {p.id} FROM {table} p\n"
-	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}\n"
+	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}{and_wanted}\n"
 	 "                          ORDER BY {p.due}, {p.order} LIMIT 500 FOR UPDATE SKIP LOCKED))\n"
 	 "RETURNING {id}::text, 0"},
 	{0, 0, NULL},

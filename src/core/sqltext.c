@@ -28,6 +28,23 @@ static const struct expression {
 	{"lease", 0, "{.available_at}"},
 	{"expired", 0, "{.status} = {in_flight} AND {.lease_end} <= now()"},
 
+	/* The operator's own condition, on lines of its own: its last may end in a comment. It says "column", so it may stand
+	 * only where a statement reads the table alone. Whoever looks after the other rows may have other limits, so it
+	 * is asked of all rows that are taken or given up; what holds a key back, or is parked, is told without it. */
+	{"and_wanted", SQLTEXT_WHERE, "\n     AND (\n{:where}\n         )"},
+	{"and_wanted", 0, ""},
+	{"and_expired_wanted", SQLTEXT_WHERE, ", CASE WHEN {.expired} THEN (\n{:where}\n         ) END AS wanted"},
+	{"and_expired_wanted", 0, ""},
+	{"wanted", SQLTEXT_WHERE, "wanted AND "},
+	{"wanted", 0, ""},
+	/* No row overtakes one of a transaction that is older than its own and still open. A transaction that is newer than the
+	 * snapshot and seen all the same is of the database that this one was restored from: it is over. Those before the
+	 * column was added are, too: NULL. */
+	{"and_in_turn", SQLTEXT_HAS(COLUMN_TXID),
+	 "\n     AND ({.txid} >= (SELECT pg_snapshot_xmin(pg_current_snapshot()))\n"
+	 "          AND {.txid} < (SELECT pg_snapshot_xmax(pg_current_snapshot()))) IS NOT TRUE"},
+	{"and_in_turn", 0, ""},
+
 	{"tries", 0, "coalesce({.attempts}, 0)"},
 	{"max", SQLTEXT_HAS(COLUMN_MAX_ATTEMPTS),
 	 "least(coalesce({.max_attempts}, {$max_attempts}), 2147483647)::int"},
@@ -283,7 +300,8 @@ static void fill_word(const struct filling *filling, struct slice name)
 		     {"attempts_limit", dialect->attempts_limit},
 		     {"result_timeout", dialect->result_timeout},
 		     {"template_values", dialect->template_values},
-		     {"template_names", dialect->template_names}};
+		     {"template_names", dialect->template_names},
+		     {"where", dialect->where}};
 	size_t i;
 
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

@@ -31,6 +31,7 @@
 #define SQLTEXT_AWAIT SQLTEXT_FLAG(15) /* on_delivered: await */
 /* Without an owner: a lease ends as long after updated_at as leases last, and a time for results does not. */
 #define SQLTEXT_DATED SQLTEXT_FLAG(16)
+#define SQLTEXT_WHERE SQLTEXT_FLAG(24) /* the operator chooses among the rows */
 
 /* A number that a macro names, as part of a statement's text. */
 #define SQLTEXT_NUMBER(macro) SQLTEXT_LITERAL(macro)
@@ -50,6 +51,7 @@ struct sqltext {
 	const char *result_timeout; /* for people to read */
 	const char *template_values, *template_names;
 	const char *media_type; /* of the payload */
+	const char *where;	/* the operator's own SQL, with SQLTEXT_WHERE */
 	enum sql_order order;
 };
 
@@ -74,7 +76,7 @@ void sqltext_identifier(struct buf *out, const char *name);
 void sqltext_literal(struct buf *out, const char *text);
 
 /* The statements. */
-extern const struct sqltext_part sqlclaim_claim[], sqlclaim_suspect[];
+extern const struct sqltext_part sqlclaim_claim[], sqlclaim_suspect[], sqlclaim_try[];
 extern const struct sqltext_part sqlsettle_expire[], sqlsettle_sent[], sqlsettle_settle[], sqlsettle_sweep[];
 extern const struct sqltext_part sqlawait_expire[], sqlawait_dispatched[], sqlawait_settle[];
 extern const struct sqltext_part sqlcount_count[];

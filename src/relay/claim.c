@@ -63,7 +63,7 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
 	enum sql_kind kind = SQL_SUSPECT;
 	struct claim_values memory;
-	int64_t limit = source->config->batch;
+	int64_t limit = source->config->batch, allowed = ratelimit_rows(&source->rate, source->now_us);
 
 	if (job == SCHED_CLAIM) {
 		claim->start = next_start(source);
@@ -74,6 +74,9 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 		limit *= PARKING_BATCHES;
 	if (limit > (int64_t)room)
 		limit = (int64_t)room;
+	/* What may not be sent yet must not be held meanwhile. */
+	if (limit > allowed)
+		limit = allowed;
 	if (claim->most > 0 && limit > claim->most)
 		limit = claim->most;
 	/* A cluster that was just away, or was never met, is tried with one row. */
@@ -91,6 +94,7 @@ bool claim_start(struct source *source, enum sched_job job, size_t room)
 		CRASH_POINT(SUSPECT_SENT);
 	else
 		CRASH_POINT(CLAIM_SENT);
+	source->put_off = false;
 	claim->number++;
 	claim->settled = claim->settled && claim->start == CLAIM_FROM_FAR;
 	/* Whatever makes a claim due from now on has come after it was sent: its answer does not undo that. */
@@ -300,6 +304,7 @@ static void enter_rows(struct source *source, struct job *job)
 	/* A row may leave at once; the batch must outlive the loop. */
 	batch->live++;
 	source->stats.claimed->value += n;
+	ratelimit_take(&source->rate, n);
 	for (i = 0; i < n; i++)
 		enter_row(source, &batch->rows[i]);
 	batch_release(batch);

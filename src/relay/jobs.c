@@ -72,8 +72,19 @@ static void explain(struct err *why, const struct source *source, const struct j
 		err_set(why,
 			"%s refused: %s (%s); `outboxd schema --source %s` ends with the GRANTs that are needed",
 			name, job->message, job->sqlstate, source->config->name);
+	else if (job->fault == SQL_DATA)
+		err_set(why, "%s refused, perhaps for a row of which where makes an error: %s (%s)", name,
+			job->message, job->sqlstate);
 	else
 		err_set(why, "%s refused: %s (%s)", name, job->message, job->sqlstate);
+}
+
+/* The condition of a source is evaluated by every claim, and before rows are chosen: where it fails on the data of one, nothing
+ * is taken until somebody mends it or the row. */
+static bool breaks_source(const struct source *source, const struct job *job)
+{
+	return job->fault == SQL_SOURCE || (job->fault == SQL_DATA && source->config->where != NULL &&
+					    (source->tried != NULL || source->claim.limit_one));
 }
 
 int64_t jobs_failed(struct source *source, struct job *job, const char *name)
@@ -89,7 +100,7 @@ int64_t jobs_failed(struct source *source, struct job *job, const char *name)
 		source->settle_first = true;
 		return STATEMENT_BACKOFF_US;
 	}
-	if (job->fault == SQL_SOURCE) {
+	if (breaks_source(source, job)) {
 		explain(&why, source, job, name);
 		break_source(source, &why);
 		return BROKEN_RETRY_US;
@@ -128,10 +139,24 @@ static void start_running(struct source *source, struct sql *sql)
 	route_set_media_type(source->route, sql_media_type(sql));
 	source->due_us[SCHED_SWEEP] = source->due_us[SCHED_COUNT] = source->now_us;
 	source->due_us[SCHED_CLAIM] = source->due_us[SCHED_SETTLE] = source->now_us;
+	source->rate = ratelimit_new(source->config->rate_limit, source->now_us);
 	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN)
 		source_change_state(source, source->config->paused ? SOURCE_PAUSED : SOURCE_RUNNING,
 				    "the table is as configured");
 	CRASH_POINT(TABLE_KNOWN);
+}
+
+static void condition_tried(struct source *source, struct job *job)
+{
+	struct sql *sql = source->tried;
+
+	if (job->verdict != VERDICT_OK)
+		source->inspect_due_us = source->now_us + jobs_failed(source, job, "where");
+	source->tried = NULL;
+	if (job->verdict == VERDICT_OK)
+		start_running(source, sql);
+	else
+		sql_free(sql);
 }
 
 static void inspect_answered(struct source *source, struct job *job)
@@ -139,6 +164,10 @@ static void inspect_answered(struct source *source, struct job *job)
 	struct err err;
 	struct sql *sql;
 
+	if (source->tried != NULL) {
+		condition_tried(source, job);
+		return;
+	}
 	source->inspect_due_us = source->now_us + SECOND;
 	if (job->verdict != VERDICT_OK) {
 		source->inspect_due_us = source->now_us + jobs_failed(source, job, "inspect");
@@ -152,10 +181,14 @@ static void inspect_answered(struct source *source, struct job *job)
 		return;
 	}
 	sql = build_sql(source, job->result, &err);
-	if (sql == NULL)
+	if (sql == NULL) {
 		break_source(source, &err);
-	else
+	} else if (source->config->where == NULL) {
 		start_running(source, sql);
+	} else {
+		source->tried = sql;
+		source->inspect_due_us = source->now_us;
+	}
 }
 
 static bool start_inspect(struct source *source)
@@ -163,6 +196,8 @@ static bool start_inspect(struct source *source)
 	const char *key = source->config->columns[COLUMN_KEY];
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
 
+	if (source->tried != NULL)
+		return jobs_submit(source, JOB_INSPECT, sql_statement(source->tried, SQL_TRY), values);
 	values[SQL_P_TABLE] = slice_of(buf_text(&source->table));
 	values[SQL_P_KEY_COLUMN] = slice_of(key == NULL ? "" : key);
 	return jobs_submit(source, JOB_INSPECT, &sql_inspect, values);
@@ -341,7 +376,29 @@ static bool may_start(const struct source *source, enum sched_job job)
 	       (job == SCHED_COUNT && source->state == SOURCE_PAUSED);
 }
 
-static void gather_facts(const struct source *source, struct sched_facts *facts)
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* A suspect is one row. */
+static void limit_rate(struct source *source, struct sched_facts *facts)
+{
+	int64_t part = later(source->config->rate_limit / LIMITED_CLAIMS_A_SECOND, 1),
+		batch = source->config->batch;
+	int64_t claim_us = ratelimit_from(&source->rate, part < batch ? part : batch, source->now_us);
+	int64_t suspect_us = ratelimit_from(&source->rate, 1, source->now_us);
+
+	if (facts->claiming && !source->put_off && facts->due_us[SCHED_CLAIM] <= source->now_us &&
+	    claim_us > source->now_us) {
+		source->put_off = true;
+		publish_count_backpressure(source, "rate_limit");
+	}
+	facts->due_us[SCHED_CLAIM] = later(facts->due_us[SCHED_CLAIM], claim_us);
+	facts->due_us[SCHED_SUSPECT] = later(facts->due_us[SCHED_SUSPECT], suspect_us);
+}
+
+static void gather_facts(struct source *source, struct sched_facts *facts)
 {
 	const struct list *unsettled = &source->stages[STAGE_UNSETTLED];
 	size_t max = (size_t)source->config->max_in_flight;
@@ -363,6 +420,7 @@ static void gather_facts(const struct source *source, struct sched_facts *facts)
 		facts->due_us[i] = may_start(source, i) ? source->due_us[i] : SCHED_NEVER;
 		facts->running[i] = source->jobs[i].running;
 	}
+	limit_rate(source, facts);
 	if (!list_empty(unsettled))
 		facts->oldest_outcome_us = STAGE_ROW(list_first(unsettled))->outcome_us;
 }

@@ -24,6 +24,7 @@
 #include "core/breaker.h"
 #include "core/metrics.h"
 #include "core/pgarray.h"
+#include "core/ratelimit.h"
 #include "core/route.h"
 #include "core/rowstate.h"
 #include "core/sched.h"
@@ -65,6 +66,9 @@
  * nobody else anything, while it would be the end of the other one. */
 #define CAREFUL_US (180 * SECOND)
 #define CAREFUL_RETRY_US (1 * SECOND) /* a row is given back for so long while that one takes nothing */
+
+/* With a rate limit claims are put off until they may take what comes in a part of a second: small ones cost as much as large ones. */
+#define LIMITED_CLAIMS_A_SECOND 10
 
 /* A statement under way, and its answer as the callback recorded it. */
 struct job {
@@ -138,7 +142,8 @@ struct source {
 	enum source_state state;
 	int64_t now_us; /* of the pass under way */
 
-	struct sql *sql; /* NULL until the table was inspected */
+	struct sql *sql;   /* NULL until the table was inspected */
+	struct sql *tried; /* built, and the operator's condition in it not yet known to be right; else NULL */
 	struct route *route;
 	struct slice *cells; /* of the row being composed */
 	size_t n_cells;
@@ -150,6 +155,8 @@ struct source {
 	int64_t due_us[SCHED_JOBS];
 	int64_t inspect_due_us;
 	struct claim_position claim;
+	struct ratelimit rate;
+	bool put_off; /* a claim that was due waits for the rate limit */
 	char owner[300];
 	uint32_t owner_changes;
 	int64_t woken_us;  /* by the last NOTIFY */
@@ -235,6 +242,8 @@ void answer_fail_row(struct row *row, const char *name, const char *text);
 /* publish.c */
 /* Hands rows over while Kafka accepts; false when it stopped for its budget and wants to go on at once. */
 bool publish_rows(struct source *source);
+/* Publishing or claiming has to wait, for this reason. */
+void publish_count_backpressure(struct source *source, const char *reason);
 /* Nothing can be published: gives back what was not handed over. */
 void publish_release_all(struct source *source);
 /* Gives back what has waited so long that its lease would not outlast a delivery any more. */

@@ -5,7 +5,7 @@
 
 #define PUBLISH_BUDGET 1000 /* rows a pass: other sources and the sockets want their turn */
 
-static void count_backpressure(struct source *source, const char *reason)
+void publish_count_backpressure(struct source *source, const char *reason)
 {
 	metrics_series(source->env.metrics, METRIC_BACKPRESSURE, source->config->name, reason)->value++;
 }
@@ -108,7 +108,7 @@ static bool hand_over(struct row *row, const struct message *message, const stru
 		answer_refused(row, &refusal);
 		return true;
 	}
-	count_backpressure(source, "queue_full");
+	publish_count_backpressure(source, "queue_full");
 	CRASH_POINT(QUEUE_FULL);
 	/* What waits for that one must not keep the others. */
 	if (exception)
@@ -118,7 +118,7 @@ static bool hand_over(struct row *row, const struct message *message, const stru
 
 static void release_short(struct row *row)
 {
-	count_backpressure(row->batch->source, "lease_short");
+	publish_count_backpressure(row->batch->source, "lease_short");
 	outcome_set(row, OUTCOME_RELEASED, 0, NULL);
 	CRASH_POINT(LEASE_SHORT);
 }
@@ -141,14 +141,14 @@ static bool publish_row(struct row *row)
 		return true;
 	}
 	if (!breaker_pass(&row->topic->breaker, source->now_us)) {
-		count_backpressure(source, "topic");
+		publish_count_backpressure(source, "topic");
 		outcome_set(row, OUTCOME_RELEASED, topics_deferral(source, row->topic), row->topic->error);
 		CRASH_POINT(TOPIC_DEFERRED);
 		return true;
 	}
 	if (!breaker_pass(&source->cluster, source->now_us)) {
 		breaker_probe_lost(&row->topic->breaker);
-		count_backpressure(source, "cluster");
+		publish_count_backpressure(source, "cluster");
 		outcome_set(row, OUTCOME_RELEASED, 0, NULL);
 		return true;
 	}

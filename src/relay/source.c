@@ -146,6 +146,7 @@ void source_free(struct source *source)
 	pgarray_free(&source->hot_names);
 	pgarray_free(&source->hot_held);
 	sql_free(source->sql);
+	sql_free(source->tried);
 	route_free(source->route);
 	mem_free(source->cells);
 	buf_free(&source->table);

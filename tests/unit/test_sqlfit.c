@@ -14,6 +14,7 @@ static struct config_source source(void)
 	source.columns[COLUMN_EVENT_ID] = source.columns[COLUMN_TYPE] = source.columns[COLUMN_HEADERS] = NULL;
 	source.columns[COLUMN_LEASE_OWNER] = NULL;
 	source.columns[COLUMN_TIMESTAMP] = "at";
+	source.columns[COLUMN_TXID] = "xid";
 	return source;
 }
 
@@ -29,6 +30,7 @@ static struct sql_column_facts columns[] = {
 	{"last_error", "text", .not_null = false},
 	{"created_at", "timestamp with time zone", .microseconds = true},
 	{"settled_at", "timestamp with time zone", .microseconds = true},
+	{"xid", "xid8", .not_null = false},
 };
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
@@ -72,6 +74,7 @@ static const struct {
 	{{"status", "character varying(7)", .not_null = true}, 'r', NULL},
 	{{"status", "character varying", .not_null = true}, 'r', NULL},
 	{{"status", "numeric(1)", .not_null = true}, 'r', NULL},
+	{{"xid", "bigint", .not_null = false}, 'r', "columns.txid: \"xid\" is bigint; it must be xid8"},
 };
 
 START_TEST(test_tables_that_fit_and_that_do_not)

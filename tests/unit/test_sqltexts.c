@@ -86,7 +86,7 @@ static struct config_source task(void)
 	return config;
 }
 
-/* An order beside the id, and columns for all that a row may say of its record. */
+/* An order beside the id, columns for all that a row may say of its record, and for what holds it back. */
 static struct config_source rich(void)
 {
 	struct config_source config = standard();
@@ -95,6 +95,8 @@ static struct config_source rich(void)
 	config.columns[COLUMN_TOPIC] = "topic";
 	config.columns[COLUMN_PARTITION] = "part";
 	config.columns[COLUMN_TIMESTAMP] = "at";
+	config.columns[COLUMN_TXID] = "xid";
+	config.where = "region = '{eu}' -- canary";
 	return config;
 }
 
@@ -117,6 +119,7 @@ static struct sql_column_facts rich_columns[] = {
 	{"topic", "text", .not_null = false},
 	{"part", "integer", .not_null = false},
 	{"at", "bigint", .not_null = false},
+	{"xid", "xid8", .not_null = false},
 };
 static const struct sql_table_facts rich_facts = {.schema = "public",
 						  .name = "event_outbox",

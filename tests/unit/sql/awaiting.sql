@@ -267,7 +267,10 @@ freed AS (
    )) RETURNING 1)
 SELECT count(*) FROM freed;
 
----- statement 15 (parameters 26 27)
+---- statement 15 (parameters)
+SELECT FROM "public"."event_outbox" c WHERE true LIMIT 0;
+
+---- statement 16 (parameters 26 27)
 SELECT n.nspname::text, c.relname::text,
        CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
        a.attname::text, format_type(a.atttypid, a.atttypmod),
@@ -281,7 +284,18 @@ SELECT n.nspname::text, c.relname::text,
                     ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_class'::regclass
                    WHERE r.ev_class = c.oid AND c.relkind = 'v'))::text,
        has_table_privilege(c.oid, 'DELETE')::text,
-       (to_regprocedure('pg_catalog.pg_column_compression("any")') IS NOT NULL)::text
+       (to_regprocedure('pg_catalog.pg_column_compression("any")') IS NOT NULL)::text,
+       has_column_privilege(c.oid, a.attnum, 'SELECT')::text, has_column_privilege(c.oid, a.attnum, 'UPDATE')::text,
+       (SELECT to_json(array_agg(e.enumlabel::text))::text FROM pg_enum e WHERE e.enumtypid = base.oid),
+       quote_ident(current_user),
+       CASE WHEN c.relkind = 'r' THEN has_column_privilege(c.oid, (-1)::int2, 'SELECT')
+            ELSE has_any_column_privilege(c.oid, 'SELECT') END::text,
+       row_security_active(c.oid)::text,
+       (row_security_active(c.oid) AND 2 > (
+         SELECT (count(*) FILTER (WHERE p.polcmd IN ('r', '*')) > 0)::int + (count(*) FILTER (WHERE p.polcmd IN ('w', '*')) > 0)::int
+           FROM pg_policy p WHERE p.polrelid = c.oid AND p.polpermissive
+            AND EXISTS (SELECT FROM unnest(p.polroles) o WHERE o = 0 OR pg_has_role(o, 'USAGE'))))::text,
+       (c.relkind = 'v' AND pg_relation_is_updatable(c.oid, true) & 4 = 0)::text
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
   JOIN pg_type t ON t.oid = a.atttypid

@@ -337,7 +337,10 @@ freed AS (
    )) RETURNING 1)
 SELECT count(*) FROM freed;
 
----- statement 15 (parameters 26 27)
+---- statement 15 (parameters)
+SELECT FROM "Billing"."Out Box" c WHERE true LIMIT 0;
+
+---- statement 16 (parameters 26 27)
 SELECT n.nspname::text, c.relname::text,
        CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
        a.attname::text, format_type(a.atttypid, a.atttypmod),

@@ -6,6 +6,11 @@ WITH scanned AS MATERIALIZED (
     FROM "public"."event_outbox" c
    WHERE c."settled_at" IS NULL AND c."available_at" <= now()
      AND (c."status" = 'PENDING' OR (c."status" = 'SENDING' AND coalesce(c."lease_until", '-infinity') <= now() AND coalesce(c."attempts", 0) < least(2, $2::int)))
+     AND (
+region = '{eu}' -- canary
+         )
+     AND (c."xid" >= (SELECT pg_snapshot_xmin(pg_current_snapshot()))
+          AND c."xid" < (SELECT pg_snapshot_xmax(pg_current_snapshot()))) IS NOT TRUE
    ORDER BY c."available_at", c."seq" LIMIT $3::int FOR UPDATE SKIP LOCKED),
 candidate AS MATERIALIZED (
   SELECT * FROM (
@@ -81,6 +86,11 @@ WITH scanned AS MATERIALIZED (
    WHERE c."settled_at" IS NULL AND c."available_at" <= now()
      AND (c."available_at", c."seq") > ($2::timestamptz, $3::text::bigint)
      AND (c."status" = 'PENDING' OR (c."status" = 'SENDING' AND coalesce(c."lease_until", '-infinity') <= now() AND coalesce(c."attempts", 0) < least(2, $4::int)))
+     AND (
+region = '{eu}' -- canary
+         )
+     AND (c."xid" >= (SELECT pg_snapshot_xmin(pg_current_snapshot()))
+          AND c."xid" < (SELECT pg_snapshot_xmax(pg_current_snapshot()))) IS NOT TRUE
    ORDER BY c."available_at", c."seq" LIMIT $5::int FOR UPDATE SKIP LOCKED),
 candidate AS MATERIALIZED (
   SELECT * FROM (
@@ -151,6 +161,9 @@ SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempt
 WITH candidate AS MATERIALIZED (
   SELECT c."id" AS r, c."seq" AS ord, c."aggregate_id" AS key FROM "public"."event_outbox" c
    WHERE c."settled_at" IS NULL AND c."available_at" <= now() AND c."status" = 'SENDING' AND coalesce(c."lease_until", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < $1::int
+     AND (
+region = '{eu}' -- canary
+         )
    ORDER BY c."available_at", c."seq" LIMIT 100 FOR UPDATE SKIP LOCKED),
 by_key AS MATERIALIZED (SELECT key, array_agg(r ORDER BY ord) AS rs FROM candidate GROUP BY key),
 head AS MATERIALIZED (
@@ -162,6 +175,9 @@ one AS MATERIALIZED (
   SELECT o."id" AS r, CASE WHEN o."status" = 'PENDING' THEN 0 WHEN o."lease_owner" = $2::text THEN 1 ELSE 2 END AS taken FROM "public"."event_outbox" o
    WHERE o."id" = ANY (ARRAY(SELECT r FROM head))
      AND o."settled_at" IS NULL AND o."available_at" <= now() AND o."status" = 'SENDING' AND coalesce(o."lease_until", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < $1::int
+     AND (
+region = '{eu}' -- canary
+         )
    LIMIT 1 FOR UPDATE SKIP LOCKED),
 claimed AS (
   UPDATE "public"."event_outbox" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 32766) + 1, "lease_until" = now() + $3::interval, "lease_owner" = $2::text
@@ -190,6 +206,9 @@ UPDATE "public"."event_outbox" SET "status" = 'FAILED', "available_at" = '9999-1
      , "last_error" = format('lease expired, attempt %s of %s', "attempts", $1::int)::character varying(20)
  WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "public"."event_outbox" p
                           WHERE p."settled_at" IS NULL AND p."available_at" <= now() AND p."status" = 'SENDING' AND coalesce(p."lease_until", '-infinity') <= now() AND coalesce(p."attempts", 0) >= $1::int
+     AND (
+region = '{eu}' -- canary
+         )
                           ORDER BY p."available_at", p."seq" LIMIT 500 FOR UPDATE SKIP LOCKED))
 RETURNING "id"::text, 0;
 
@@ -247,12 +266,16 @@ SELECT count(*) FROM freed;
 ---- statement 7 (parameters 0)
 WITH front AS MATERIALIZED (
   SELECT p."status" AS status, p."available_at" AS due, coalesce(p."lease_until", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, $1::int AS max,
-         CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key
+         CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key, CASE WHEN p."status" = 'SENDING' AND coalesce(p."lease_until", '-infinity') <= now() THEN (
+region = '{eu}' -- canary
+         ) END AS wanted
     FROM "public"."event_outbox" p WHERE p."settled_at" IS NULL AND p."available_at" < '9999-12-31Z'::timestamptz
    ORDER BY p."available_at", p."seq" LIMIT 100000),
 back AS MATERIALIZED (
   SELECT p."status" AS status, p."available_at" AS due, coalesce(p."lease_until", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, $1::int AS max,
-         CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key
+         CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key, CASE WHEN p."status" = 'SENDING' AND coalesce(p."lease_until", '-infinity') <= now() THEN (
+region = '{eu}' -- canary
+         ) END AS wanted
     FROM "public"."event_outbox" p WHERE p."settled_at" IS NULL AND p."available_at" >= '9999-12-31Z'::timestamptz
    ORDER BY p."available_at", p."seq" LIMIT 100000),
 unfinished AS (SELECT * FROM front UNION ALL SELECT * FROM back),
@@ -263,8 +286,8 @@ n AS (
          count(*) FILTER (WHERE status = 'SENDING') AS in_flight,
          count(*) FILTER (WHERE status IS NULL
                           OR status NOT IN ('PENDING', 'SENDING', 'SENT', 'FAILED')) AS unknown,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= 2 AND tries < max) AS suspects,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= max) AS exhausted,
+         count(*) FILTER (WHERE wanted AND status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= 2 AND tries < max) AS suspects,
+         count(*) FILTER (WHERE wanted AND status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= max) AS exhausted,
          max(CASE WHEN age < 0 THEN 0 ELSE age END) FILTER (WHERE status IN ('PENDING', 'SENDING')) AS oldest
     FROM unfinished)
 SELECT pending, parked, in_flight, (SELECT count(*) FROM failed), unknown, (SELECT count(DISTINCT key) FROM failed),
@@ -352,7 +375,13 @@ freed AS (
    )) RETURNING 1)
 SELECT count(*) FROM freed;
 
----- statement 15 (parameters 26 27)
+---- statement 15 (parameters)
+SELECT FROM "public"."event_outbox" c WHERE true
+     AND (
+region = '{eu}' -- canary
+         ) LIMIT 0;
+
+---- statement 16 (parameters 26 27)
 SELECT n.nspname::text, c.relname::text,
        CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
        a.attname::text, format_type(a.atttypid, a.atttypmod),
@@ -408,6 +437,7 @@ CREATE TABLE "public"."event_outbox" (
   "last_error" text,
   "created_at" timestamptz NOT NULL DEFAULT now(),
   "settled_at" timestamptz,
+  "xid" xid8 DEFAULT pg_current_xact_id(),
   -- A finished row that somebody sets pending would never be sent: settled_at must be NULL again too.
   CONSTRAINT "outboxd_settled" CHECK ("settled_at" IS NULL OR "status" NOT IN ('PENDING', 'SENDING'))
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
@@ -427,6 +457,7 @@ COMMENT ON COLUMN "public"."event_outbox"."lease_until" IS 'While in flight: unt
 COMMENT ON COLUMN "public"."event_outbox"."lease_owner" IS 'While in flight: the instance that claimed it.';
 COMMENT ON COLUMN "public"."event_outbox"."last_error" IS 'Why the row was not delivered the last time.';
 COMMENT ON COLUMN "public"."event_outbox"."settled_at" IS 'When the row was finished, sent or skipped; NULL: unfinished.';
+COMMENT ON COLUMN "public"."event_outbox"."xid" IS 'The transaction that wrote the row; not to be set.';
 
 -- What is due, and nothing else: each claim begins here.
 CREATE INDEX "event_outbox_due"
@@ -475,6 +506,10 @@ ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "settled_at" timest
 -- writes it meanwhile. With much history, delete what is finished first.
 ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "seq" bigint GENERATED ALWAYS AS IDENTITY;
 CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS "event_outbox_order" ON "public"."event_outbox" ("seq");
+
+-- The transaction that writes a row; NULL for those that are there.
+ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "xid" xid8;
+ALTER TABLE "public"."event_outbox" ALTER COLUMN "xid" SET DEFAULT pg_current_xact_id();
 
 -- History is finished: 10000 rows a transaction. It may be stopped and run again. Failed rows are left alone: with
 -- ordering by key they hold back the later rows of their keys until they are retried or skipped.
