@@ -95,7 +95,22 @@ class KafkaCluster(Topics):
 
     def elect_preferred(self, topic):
         """The preferred leader of each partition takes over, where another one leads now."""
-        path = self.nodes[1].folder / "elect.json"
-        path.write_text(json.dumps({"partitions": [{"topic": topic, "partition": part} for part in self.partitions(topic)]}))
-        run_tool("org.apache.kafka.tools.LeaderElectionCommand", "--bootstrap-server", self.bootstrap,
-                 "--election-type", "preferred", "--path-to-json-file", path)
+        parts = [{"topic": topic, "partition": part} for part in self.partitions(topic)]
+        self._run_tool("LeaderElectionCommand", "--path-to-json-file", {"partitions": parts}, "--election-type", "preferred")
+
+    def replicas(self, topic):
+        """Who has the copies of each partition, the preferred leader first."""
+        return [part.replicas for _, part in sorted(self.partitions(topic).items())]
+
+    def reassign(self, topic, replicas):
+        """Each partition's copies are with these nodes, and nobody else, from now on; waits until they are, and in sync."""
+        parts = [{"topic": topic, "partition": part, "replicas": nodes} for part, nodes in enumerate(replicas)]
+        self._run_tool("reassign.ReassignPartitionsCommand", "--reassignment-json-file", {"version": 1, "partitions": parts}, "--execute")
+        wait_until(lambda: self.replicas(topic) == replicas, 30, lambda: f"{replicas} of {topic}: {self.replicas(topic)}")
+        self.wait_in_sync(topic, len(replicas[0]))
+
+    def _run_tool(self, program, option, content, *args):
+        """option: the one that takes a file, which has this content."""
+        path = self.nodes[1].folder / "tool.json"
+        path.write_text(json.dumps(content))
+        run_tool(f"org.apache.kafka.tools.{program}", "--bootstrap-server", self.bootstrap, option, path, *args)
