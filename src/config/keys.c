@@ -76,7 +76,9 @@ static const struct section kafka_section = SECTION("kafka.", kafka_keys);
 static const struct key columns_keys[] = {
 	{"id", KEY_IDENTIFIER, COLUMN(ID), "id", .sentence = "The row's identity: unique, not NULL, of any type."},
 	{"order", KEY_IDENTIFIER, COLUMN(ORDER), .derived = "columns.id", .flags = KEY_NULLABLE,
-	 .sentence = "Gives the order of a key's rows; needs a unique index. ~: the id."},
+	 .sentence =
+		 "Gives the order of a key's rows; needs a unique index. ~: the id. uuids stand in the order of "
+		 "their bytes, which for random ones is not that of insertion."},
 	{"event_id", KEY_IDENTIFIER, COLUMN(EVENT_ID), "event_id", .flags = KEY_NULLABLE,
 	 .sentence = "The event's own identity, by which a consumer recognises a repeat."},
 	{"key", KEY_IDENTIFIER, COLUMN(KEY), "aggregate_id", .flags = KEY_NULLABLE,

@@ -10,9 +10,8 @@
 #include <string.h>
 
 #define TOPIC_MAX_BYTES 249
-/* What Kafka's format adds at most, as librdkafka reckons it: to a record (six varints and a byte), to a header (two). */
+/* What Kafka's format adds to a record at most, which librdkafka takes for what it adds: six varints and a byte. */
 #define RECORD_FRAMING_BYTES 36
-#define HEADER_FRAMING_BYTES 10
 
 /* A piece of a compiled template: literal text, or the cell of a column. */
 struct piece {
@@ -359,11 +358,23 @@ bool route_compose(struct route *route, const struct slice *cells, struct messag
 	       compose_headers(route, cells, message, err);
 }
 
+/* Of a length as Kafka writes it: a signed number, its sign in the lowest bit, seven bits a byte. */
+static size_t length_bytes(size_t length)
+{
+	size_t bytes = 1;
+
+	for (length *= 2; length >= 128; length /= 128)
+		bytes++;
+	return bytes;
+}
+
 size_t route_message_bytes(const struct message *message)
 {
 	size_t bytes = RECORD_FRAMING_BYTES + message->key.len + message->value.len, i;
 
-	for (i = 0; i < message->n_headers; i++)
-		bytes += HEADER_FRAMING_BYTES + message->headers[i].name.len + message->headers[i].value.len;
+	for (i = 0; i < message->n_headers; i++) {
+		bytes += length_bytes(message->headers[i].name.len) + message->headers[i].name.len;
+		bytes += length_bytes(message->headers[i].value.len) + message->headers[i].value.len;
+	}
 	return bytes;
 }

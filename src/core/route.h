@@ -50,7 +50,7 @@ bool route_compose(struct route *route, const struct slice *cells, struct messag
 /* A legal Kafka topic name: 1 to 249 of [a-zA-Z0-9._-], not "." or "..". */
 bool route_topic_valid(struct slice topic);
 
-/* Bytes that the record counts against message.max.bytes (value, key, headers and an allowance for framing). */
+/* Bytes of the record as librdkafka holds them against message.max.bytes: value, key, headers and framing. */
 size_t route_message_bytes(const struct message *message);
 
 #endif

@@ -13,14 +13,14 @@ static bool is_size_error(rd_kafka_resp_err_t code)
 	       code == RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE;
 }
 
-/* What is known of an error by itself. */
+/* What is known of an error by itself. limit: whose limit a record was beyond, if its size is the error. */
 static struct kafka_answer judge(rd_kafka_resp_err_t code, const char *text, const struct kafkaanswer_size *size,
-				 struct err *space)
+				 const char *limit, struct err *space)
 {
 	struct kafka_judgement judgement = verdict_of_kafka(code, NULL);
 
 	if (is_size_error(code)) {
-		err_set(space, "%s: the record has %zu bytes, message.max.bytes is %" PRId64, text, size->bytes,
+		err_set(space, "%s: the record has %zu bytes, %s %" PRId64, text, size->bytes, limit,
 			size->message_max_bytes);
 		text = space->text;
 	}
@@ -52,7 +52,9 @@ struct kafka_answer kafkaanswer_of_report(const rd_kafka_message_t *report, cons
 	CRASH_POINT(REPORT_ARRIVED);
 	if (report->err == RD_KAFKA_RESP_ERR_NO_ERROR)
 		return (struct kafka_answer){.verdict = VERDICT_OK, .name = "", .text = ""};
-	answer = judge(report->err, report_text(report), size, space);
+	/* The library keeps to its own limit before it sends anything; the topic's it never tells. */
+	answer = judge(report->err, report_text(report), size,
+		       "too many for max.message.bytes of the topic; the producer's message.max.bytes is", space);
 	/* The status knows better than the code whether it may be on the topic, also of a message that was purged. */
 	answer.possibly_written = rd_kafka_message_status(report) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
 	if (answer.verdict != VERDICT_REJECT)
@@ -63,7 +65,7 @@ struct kafka_answer kafkaanswer_of_report(const rd_kafka_message_t *report, cons
 struct kafka_answer kafkaanswer_of_refusal(rd_kafka_resp_err_t code, const struct kafkaanswer_size *size,
 					   struct err *space)
 {
-	struct kafka_answer answer = judge(code, rd_kafka_err2str(code), size, space);
+	struct kafka_answer answer = judge(code, rd_kafka_err2str(code), size, "message.max.bytes is", space);
 
 	if (answer.verdict != VERDICT_REJECT)
 		answer.verdict = VERDICT_RETRY;

@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 
 import pytest
 
@@ -166,6 +167,31 @@ def test_F039_same_partition_as_the_java_client(outbox, partitions, expected):
     outbox.start()
     outbox.wait_sent(1)
     assert [each.partition for each in outbox.records(1)] == [expected]
+
+
+def filled(n, size):
+    """A JSON string of so many bytes."""
+    return json.dumps(str(n).ljust(size - 2, "."))
+
+
+def test_F044_rows_around_the_size_limit(outbox):
+    """Each is sent, or failed at its first attempt with both numbers; and the limit is exactly where the numbers say."""
+    relay = outbox.start({"ordering": "none"})
+    sizes = [999_000, 999_900, 1_000_000, 600_000]
+    ids = outbox.insert(4, payload=lambda n: filled(n, sizes[n]),
+                        headers=lambda n: json.dumps({"h": "h" * 500_000} if n == 3 else {}))
+    outbox.wait_states({"SENT": 1, "FAILED": 3})
+    assert outbox.row(ids[0])["status"] == "SENT"
+    told = [re.search(r"the record has (\d+) bytes, message.max.bytes is 1000000", outbox.row(each)["last_error"]) for each in ids[1:]]
+    bytes_of = [int(found[1]) for found in told]
+    framing = bytes_of[0] - sizes[1]
+    assert bytes_of[1] == sizes[2] + framing and bytes_of[2] > 1_100_000
+    ids += outbox.insert(2, payload=lambda n: filled(n, 1_000_000 - framing + n), headers="{}")
+    outbox.wait_states({"SENT": 2, "FAILED": 4})
+    assert [outbox.row(each)["status"] for each in ids[4:]] == ["SENT", "FAILED"]
+    assert outbox.database.value("SELECT max(attempts) FROM event_outbox") == 1
+    assert sorted(map(len, outbox.values(2))) == [999_000, 1_000_000 - framing]
+    assert relay.metrics().value("outboxd_failed_total", error="MSG_SIZE_TOO_LARGE") == 4
 
 
 def test_headers_and_time_of_a_record(outbox):

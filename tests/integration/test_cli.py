@@ -109,6 +109,17 @@ def test_F038_defaults_and_contradictions(config):
     done = check(config(SOURCE + "    kafka: {properties: {enable.idempotence: false, max.in.flight: 5}}\n"))
     assert done.returncode == 78
     assert "enable.idempotence" in done.stderr and "ordering: key" in done.stderr
+    done = check(config(SOURCE + "    ordering: none\n    kafka: {properties: {enable.idempotence: true, acks: 1}}\n"))
+    assert done.returncode == 78 and done.stderr.count("\n") == 1
+    assert ":6:58: kafka.properties.acks: " in done.stderr and "enable.idempotence" in done.stderr, done.stderr
+
+
+def test_F036_F037_F039_F044_what_the_documentation_says():
+    page = " ".join((ROOT / "docs/configuration.md").read_text().split())
+    assert "none: as fast as may be, in any order" in page
+    assert "uuids stand in the order of their bytes" in page
+    assert "`TT0124` into partition 10 of 15" in page and "would say 9 and 23" in page
+    assert "36 bytes, the key, the value, and of each header its name, its value and 1 to 3 bytes" in page
 
 
 def test_F015_lease_and_timeout(config):

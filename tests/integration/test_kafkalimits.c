@@ -5,6 +5,7 @@
 #include "kafkabench.h"
 
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- sizes ---- */
@@ -31,6 +32,8 @@ START_TEST(test_F044_a_size_error_names_both_numbers)
 	bench_settle(&bench, SOON);
 	bench_check_answer(&letter, VERDICT_REJECT, FAULT_ROW, false);
 	ck_assert_ptr_nonnull(strstr(letter.text, "has 83"));
+	ck_assert_ptr_nonnull(strstr(letter.text, "max.message.bytes of the topic"));
+	ck_assert_ptr_nonnull(strstr(letter.text, "message.max.bytes is 1000"));
 	bench_close(&bench);
 }
 END_TEST
@@ -71,6 +74,29 @@ START_TEST(test_a_full_queue_is_no_error)
 	ck_assert(bench_send(&bench, &letters[10], "topic", 10));
 	bench_settle(&bench, SOON);
 	bench_check_all(letters, 11, VERDICT_OK, FAULT_NONE, false);
+	bench_close(&bench);
+}
+END_TEST
+
+/* Without a broker, for the mock one takes its time with so many. */
+START_TEST(test_rows_may_name_any_number_of_topics)
+{
+	struct letter *letters = MEM_NEW_ARRAY(2500, struct letter);
+	struct bench bench;
+	char topic[32];
+	size_t i;
+
+	bench_open(&bench);
+	rd_kafka_mock_broker_set_down(bench.cluster, 1);
+	bench_start_unconnected(&bench);
+	for (i = 0; i < 2500; i++) {
+		snprintf(topic, sizeof(topic), "topic-%zu", i);
+		ck_assert(bench_send(&bench, &letters[i], topic, 10));
+	}
+	kafka_purge(bench.kafka, false);
+	bench_settle(&bench, SOON);
+	bench_check_all(letters, 2500, VERDICT_RETRY, FAULT_CLUSTER, false);
+	mem_free(letters);
 	bench_close(&bench);
 }
 END_TEST
@@ -257,6 +283,7 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_F044_a_size_error_names_both_numbers);
 	tcase_add_test(tcase, test_F044_headers_count);
 	tcase_add_test(tcase, test_a_full_queue_is_no_error);
+	tcase_add_test(tcase, test_rows_may_name_any_number_of_topics);
 	tcase_add_test(tcase, test_F046_a_refused_message_leaves_nothing_behind);
 	tcase_add_test(tcase, test_F047_no_wake_up_is_lost);
 	tcase_add_test(tcase, test_F047_others_have_their_turn);
