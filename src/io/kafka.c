@@ -117,11 +117,11 @@ static void condemn(struct kafka *kafka, enum kafka_replacement reason, const ch
 
 static void condemn_if_fatal(struct kafka *kafka)
 {
-	char text[sizeof(kafka->text.text)];
-	rd_kafka_resp_err_t code = rd_kafka_fatal_error(kafka->producer->rk, text, sizeof(text));
+	struct err why;
+	rd_kafka_resp_err_t code = kafkaproducer_fatal(kafka->producer, &why);
 
 	if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-		condemn(kafka, KAFKA_REPLACED_FATAL, rd_kafka_err2name(code), text);
+		condemn(kafka, KAFKA_REPLACED_FATAL, rd_kafka_err2name(code), why.text);
 }
 
 /* A message is overdue when the library should have reported on it long ago. One of a gapless producer when its time is

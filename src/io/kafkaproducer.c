@@ -108,6 +108,21 @@ void kafkaproducer_end(struct kafkaproducer *producer)
 		end(producer); /* late is better than not at all */
 }
 
+rd_kafka_resp_err_t kafkaproducer_fatal(const struct kafkaproducer *producer, struct err *why)
+{
+	char text[sizeof(why->text)];
+	rd_kafka_resp_err_t code = rd_kafka_fatal_error(producer->rk, text, sizeof(text));
+
+	if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+		return code;
+	/* Only for its id, which it asks for first, does a producer need a right on the cluster. */
+	err_set(why, "%s%s", text,
+		code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED
+			? ": the right IdempotentWrite on the cluster, or Write on some topic, is missing"
+			: "");
+	return code;
+}
+
 bool kafkaproducer_was_refused(const struct kafkaproducer *producer)
 {
 	return rd_kafka_fatal_error(producer->rk, NULL, 0) == RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE;

@@ -30,6 +30,9 @@ int kafkaproducer_descriptor(void);
 struct kafkaproducer *kafkaproducer_new(const struct config_kafka *config, enum kafka_kind kind, int fd,
 					struct err *err) must_check;
 
+/* Whether it has ended for good, and why, for people. */
+rd_kafka_resp_err_t kafkaproducer_fatal(const struct kafkaproducer *producer, struct err *why) must_check;
+
 /* A refused record was its end: the brokers do answer, and another producer, which gets other records, need not wait. */
 bool kafkaproducer_was_refused(const struct kafkaproducer *producer);
 

@@ -131,6 +131,16 @@ static struct sql *build_sql(struct source *source, const struct db_result *resu
 	return sql;
 }
 
+/* Is allowed, and perhaps not what was meant. */
+static void warn_of_order(const struct source *source)
+{
+	if (source->config->ordering == ORDERING_KEY && source->keys.order == SQL_ORDER_BYTES)
+		LOG(LOG_WARN, "order_by_uuid", log_str("source", source->config->name),
+		    log_str("text",
+			    "rows of a key go in the order of their uuids' bytes, with random ones not in that "
+			    "of insertion: map columns.order to a column with a sequence"));
+}
+
 static void start_running(struct source *source, struct sql *sql)
 {
 	sql_free(source->sql);
@@ -140,9 +150,11 @@ static void start_running(struct source *source, struct sql *sql)
 	source->due_us[SCHED_SWEEP] = source->due_us[SCHED_COUNT] = source->now_us;
 	source->due_us[SCHED_CLAIM] = source->due_us[SCHED_SETTLE] = source->now_us;
 	source->rate = ratelimit_new(source->config->rate_limit, source->now_us);
-	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN)
+	if (source->state == SOURCE_STARTING || source->state == SOURCE_BROKEN) {
 		source_change_state(source, source->config->paused ? SOURCE_PAUSED : SOURCE_RUNNING,
 				    "the table is as configured");
+		warn_of_order(source);
+	}
 	CRASH_POINT(TABLE_KNOWN);
 }
 

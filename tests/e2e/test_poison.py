@@ -61,7 +61,8 @@ def test_F051_no_right_to_write_idempotently(outbox, broker):
         relay.start(ready=False)
         outbox.insert(10, key=lambda n: f"k{n}")
         wait_until(lambda: "CLUSTER_AUTHORIZATION_FAILED" in relay.get("/readyz")[1], 10, lambda: relay.get("/readyz"))
-        wait_until(lambda: any("CLUSTER_AUTHORIZATION_FAILED" in str(line) for line in relay.events(level="error")), 10, relay.log)
+        wait_until(lambda: any("CLUSTER_AUTHORIZATION_FAILED" in str(line) and "IdempotentWrite" in str(line)
+                               for line in relay.events(level="error")), 10, relay.log)
         assert time.monotonic() - begin < 10
         stays(lambda: set(outbox.states()) <= {"SENT", "PENDING", "SENDING"} and not relay.ready(), 2)
         begin = time.monotonic()

@@ -28,6 +28,19 @@ def test_a_row_that_had_to_be_forgotten_still_blocks_its_key(mock_outbox, mock):
     stays(lambda: mock_outbox.row(behind)["status"] == "PENDING", 3)
 
 
+def test_F037_uuids_have_an_order_of_their_own(mock_outbox):
+    """Of random ones that is not the order in which they were written: the relay says so, and keeps to it."""
+    mock_outbox.relay()
+    mock_outbox.database.execute("ALTER TABLE event_outbox ALTER id DROP IDENTITY; ALTER TABLE event_outbox"
+                                 " ALTER id TYPE uuid USING gen_random_uuid(), ALTER id SET DEFAULT gen_random_uuid()")
+    mock_outbox.insert(100)
+    relay = mock_outbox.start()
+    assert "columns.order" in relay.wait_event("order_by_uuid")["text"]
+    mock_outbox.wait_sent(100)
+    ordered = [n for n, in mock_outbox.database.all("SELECT (payload ->> 'n')::int FROM event_outbox ORDER BY id")]
+    assert mock_outbox.numbers(100) == ordered != sorted(ordered)
+
+
 def test_retries_do_not_wait_for_a_long_poll(mock_outbox, mock):
     """They are due at different times: a claim at the first one's must not leave the others to the poll."""
     start(mock_outbox, {"poll": "60s", "retry": {"initial": "1s", "multiplier": 1, "jitter": 0.5, "max_attempts": 3}},
