@@ -20,13 +20,15 @@ static void log_row(const struct row *row, enum log_level level, const char *eve
 		    const char *text, bool charged)
 {
 	const char *source = row->batch->source->config->name;
+	const char *written = row->answer.possibly_written ? "perhaps" : "no";
 	char class[200], attempts[40];
 
-	snprintf(class, sizeof(class), "%s %s", source, error);
+	snprintf(class, sizeof(class), "%s %s %s", source, error, written);
 	snprintf(attempts, sizeof(attempts), "%" PRId32 " of %" PRId32, row->attempts, row->max_attempts);
 	LOG_LIMITED(level, event, class, log_str("source", source), log_bytes("id", row->id.bytes, row->id.len),
 		    log_str("topic", row->topic == NULL ? NULL : row->topic->name), log_str("error", error),
-		    log_str("text", text), log_str("attempt", charged ? attempts : NULL));
+		    log_str("text", text), log_str("written", written),
+		    log_str("attempt", charged ? attempts : NULL));
 }
 
 void answer_fail_row(struct row *row, const char *name, const char *text)
@@ -134,12 +136,15 @@ static void topic_fault(struct row *row)
 static void cluster_fault(struct row *row)
 {
 	struct source *source = row->batch->source;
+	struct buf error = {0};
 
 	count_error(source, METRIC_RETRIES, row->answer.name);
 	log_row(row, LOG_WARN, "row_released", row->answer.name, row->answer.text, false);
 	if (row->answer.fault == FAULT_CLUSTER)
 		breaker_failure(&source->cluster, source->now_us, &source->random);
-	outcome_set(row, OUTCOME_RELEASED, 0, NULL);
+	buf_print(&error, "%s: %s", row->answer.name, row->answer.text);
+	outcome_set(row, OUTCOME_RELEASED, 0, buf_text(&error));
+	buf_free(&error);
 	CRASH_POINT(CLUSTER_REFUSED);
 }
 

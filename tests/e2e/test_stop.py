@@ -68,6 +68,24 @@ def test_F070_stop_with_the_broker_away(outbox, broker, second):
         assert int(relay.events("stopped")[-1]["left_to_leases"]) == left.get(("SENDING", 1, True, True), 0)
 
 
+def test_F070_rows_that_were_surely_not_written_are_given_back(mock_outbox, mock):
+    """A silent broker is sent some requests, and the rest waits in the library's queue."""
+    relay = mock_outbox.relay({"lease": "400s"}, kafka={"message_timeout": "300s", "properties": {"batch.num.messages": "1"}},
+                              drain_timeout="2s").start()
+    mock_outbox.insert(1, "warm")
+    mock_outbox.wait_sent(1)
+    mock.ask("rtt", 1, 60_000)
+    mock_outbox.fill(100, keys=100)
+    wait_until(lambda: relay.metrics().sum("outboxd_in_flight_messages") == 100, 10, lambda: relay.metrics().page)
+    begin = time.monotonic()
+    assert relay.stop() == 1
+    assert time.monotonic() - begin < 3
+    left = in_table(mock_outbox)
+    sent = left.pop(("SENDING", 1, True, True))
+    assert left == {("SENT", 1, False, False): 1, ("PENDING", 0, False, False): 100 - sent} and 1 <= sent <= 5
+    assert relay.events("stopped")[-1]["left_to_leases"] == str(sent)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_an_idle_relay_stops_at_once(outbox, number):
     relay = outbox.start()

@@ -26,6 +26,33 @@ def delivered(outbox, count):
     return [each for each in outbox.records(count + 1) if each.key != b"warm"]
 
 
+def test_F025_F030_how_long_rows_wait(mock_outbox, mock):
+    """Whatever their attempts; a thousand that fail at once do not come back at once. Attempts do not wrap: with the largest
+    number there is they have run out."""
+    many = [30, 31, 32, 62, 63, 64, 1000, 2147483645]
+    source = {"retry": {"initial": "60s", "max": "5m", "max_attempts": 2147483647}}
+    start(mock_outbox, source)
+    mock_outbox.relay({**FAST, **source}).start()
+    database = mock_outbox.database
+    begin = database.value("SELECT clock_timestamp()")
+    for _ in range(3):
+        mock.fail("Produce", "UNKNOWN", 1000)
+    mock_outbox.insert(len(many), key=lambda n: f"m{n}", attempts=lambda n: many[n])
+    last, = mock_outbox.insert(1, "last", attempts=2147483646)
+    mock_outbox.fill(1000, keys=1000)
+    wait_until(lambda: database.value("SELECT count(*) FROM event_outbox WHERE last_error LIKE 'UNKNOWN: %'") == 1000 + len(many) + 1,
+               40, mock_outbox.states)
+    rows = database.all("SELECT attempts, extract(epoch FROM available_at - %s)::float, extract(epoch FROM available_at - clock_timestamp())::float"
+                        " FROM event_outbox WHERE status = 'PENDING'", (begin,))
+    assert sorted(attempts for attempts, _, _ in rows if attempts > 1) == [attempts + 1 for attempts in many]
+    assert (mock_outbox.row(last)["status"], mock_outbox.row(last)["attempts"]) == ("FAILED", 2147483647)
+    for attempts, since_begin, from_now in rows:
+        wait = 60 if attempts == 1 else 300
+        assert since_begin >= 0.8 * wait and from_now <= 1.2 * wait, (attempts, since_begin, from_now)
+    waits = [since_begin for attempts, since_begin, _ in rows if attempts == 1]
+    assert len(waits) == 1000 and max(waits) - min(waits) > 6
+
+
 def test_F032_a_retried_row_is_not_overtaken(mock_outbox, mock):
     relay = start(mock_outbox)
     other = mock_outbox.relay(FAST).start()  # looks at the same rows all the while
@@ -66,6 +93,23 @@ def test_F033_a_rejected_row_fails_before_the_next_goes(mock_outbox, mock):
     assert mock_outbox.database.value("SELECT last_error FROM event_outbox WHERE status = 'FAILED'").startswith("MSG_SIZE")
 
 
+def test_F040_F042_what_times_out_in_the_librarys_queue(mock_outbox, mock):
+    """The partition has no leader: surely nothing was written. The row waits with that reason, and arrives once."""
+    relay = start(mock_outbox, {"lease": "7s"}, kafka={"message_timeout": "1s"})
+    mock.ask("leader", mock_outbox.topic, 0, -1)
+    number, = mock_outbox.insert(1, "K")
+    assert relay.wait_event("row_released")["written"] == "no"
+    wait_until(lambda: mock_outbox.row(number)["last_error"], 5, lambda: mock_outbox.row(number))
+    row = mock_outbox.row(number)
+    assert (row["status"], row["attempts"]) in [("PENDING", 0), ("SENDING", 1)] and row["settled_at"] is None
+    assert row["last_error"].startswith("_MSG_TIMED_OUT: ")
+    mock.ask("leader", mock_outbox.topic, 0, 1)
+    mock_outbox.wait_sent(2)
+    row = mock_outbox.row(number)
+    assert row["attempts"] == 1 and row["last_error"] is None
+    assert len(delivered(mock_outbox, 1)) == 1 and relay.metrics().sum("outboxd_possible_duplicates_total") == 0
+
+
 def test_F041_an_authorisation_error_leaves_a_trace(mock_outbox, mock):
     relay = start(mock_outbox)
     mock.fail("Produce", "TOPIC_AUTHORIZATION_FAILED")
@@ -91,6 +135,7 @@ def test_F042_a_late_answer_is_a_possible_repeat(mock_outbox, mock):
     assert len({header(each, "event_id") for each in records}) == 1
     assert relay.metrics().sum("outboxd_possible_duplicates_total") >= 1
     assert mock_outbox.row(number)["status"] == "SENT"
+    assert {line["written"] for line in relay.events("row_released")} == {"perhaps"}
 
 
 def test_F043_a_dead_producer_is_replaced(mock_outbox, mock):
@@ -104,17 +149,40 @@ def test_F043_a_dead_producer_is_replaced(mock_outbox, mock):
     assert mock_outbox.database.value("SELECT max(attempts) FROM event_outbox") == 1
 
 
-@pytest.mark.parametrize("code", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT"])
-def test_F050_passing_errors_cost_no_attempt(mock_outbox, mock, code):
+@pytest.mark.parametrize("codes", [["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"], ["NOT_LEADER_FOR_PARTITION"],
+                                   ["REQUEST_TIMED_OUT"]], ids=lambda codes: codes[0])
+def test_F050_passing_errors_cost_no_attempt(mock_outbox, mock, codes):
     start(mock_outbox)
-    mock.fail("Produce", code, 5)
+    for code in codes:
+        mock.fail("Produce", code, 5)
     mock_outbox.insert(5, "K")
     mock_outbox.wait_sent(6, deadline=40)
     assert mock_outbox.database.value("SELECT max(attempts) FROM event_outbox") == 1
     assert disorder(delivered(mock_outbox, 5)) == []
 
 
-def test_an_unknown_topic_at_first_fails_nothing(mock_outbox, mock):
+def test_F050_too_few_replicas_for_too_long(mock_outbox, mock):
+    """An outage, and not the row's fault; and what was appended may have been written."""
+    relay = start(mock_outbox, {"lease": "7s"}, kafka={"message_timeout": "1s"})
+    mock.fail("Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", 1000)
+    number, = mock_outbox.insert(1, "K")
+    assert relay.wait_event("row_released")["written"] == "perhaps"
+    wait_until(lambda: "kafka" in relay.get("/readyz")[1], 5, lambda: relay.get("/readyz"))
+
+    def waits():
+        row = mock_outbox.row(number)
+        assert (row["status"], row["attempts"]) in [("PENDING", 0), ("SENDING", 1)], row
+        return True
+
+    stays(waits, 3)
+    assert mock_outbox.row(number)["last_error"] == "_MSG_TIMED_OUT: Local: Message timed out"
+    assert relay.metrics().value("outboxd_possible_duplicates_total", window="timed_out") >= 1
+    mock.clear("Produce")
+    mock_outbox.wait_sent(2, deadline=20)
+    assert mock_outbox.row(number)["attempts"] == 1 and mock_outbox.row(number)["last_error"] is None
+
+
+def test_F049_an_unknown_topic_at_first_fails_nothing(mock_outbox, mock):
     start(mock_outbox)
     mock.fail("Produce", "UNKNOWN_TOPIC_OR_PART", 3)
     mock_outbox.insert(3, "K")

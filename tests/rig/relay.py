@@ -1,4 +1,5 @@
 """The relay under test: a configuration file, the process, its log, its metrics."""
+import collections
 import json
 import os
 import pathlib
@@ -169,6 +170,17 @@ class Relay:
         found = wait_until(lambda: self.events(event, **facts)[count - 1:], deadline,
                            lambda: f"event={event} {facts} in the log:\n" + self.log()[-6000:])
         return found[0]
+
+    def lines(self):
+        """How many there are."""
+        return len(self.log().splitlines())
+
+    def told(self, since=0):
+        """How often each kind of line came, from the since-th line on. Every line has to be one of ours."""
+        lines = self.log().splitlines()[since:]
+        told = [parse_event(line) for line in lines]
+        assert all(told), [line for line, event in zip(lines, told) if not event]
+        return collections.Counter((line["event"], line.get("facility"), line.get("error")) for line in told)
 
     # ---- http
 
