@@ -22,7 +22,7 @@ static const char *const format_of_record_words[] = {
 	[FORMAT_PLAIN] = "plain", [FORMAT_CLOUDEVENTS] = "cloudevents", NULL};
 static const char *const on_delivered_words[] = {
 	[ON_DELIVERED_MARK] = "mark", [ON_DELIVERED_DELETE] = "delete", [ON_DELIVERED_AWAIT] = "await", NULL};
-static const char *const preset_words[] = {"outboxd", "message", "task", NULL};
+static const char *const preset_words[] = {"outboxd", "message", "task", "debezium", NULL};
 static const char *const boolean_words[] = {"false", "true", NULL};
 static const char *const level_words[] = {
 	[LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
@@ -152,7 +152,7 @@ static const struct key source_keys[] = {
 	 .sentence = "The source's name in logs, metrics and commands: lower-case letters, digits, _ and -. "
 		     "Required, unique."},
 	{"table", KEY_TABLE, offsetof(struct config_source, table), "event_outbox",
-	 "by preset: event_outbox, agent_message",
+	 "by preset: event_outbox, agent_message, task_execution, outbox",
 	 .sentence = "The table: name or schema.name; \"quotes\" around a part that has capitals, spaces or dots."},
 	{"preset", KEY_CHOICE, offsetof(struct config_source, preset), "outboxd", .words = preset_words,
 	 .sentence = "A known kind of table, which gives the defaults of table, columns, states, topic, headers, "
@@ -167,11 +167,11 @@ static const struct key source_keys[] = {
 	{"states", KEY_SECTION, offsetof(struct config_source, states), .section = &states_section,
 	 .sentence = "The labels of the states in the status column."},
 	{"topic", KEY_TEMPLATE, offsetof(struct config_source, topic),
-	 .derived = "the column of columns.type in braces",
+	 .derived = "the column of columns.type in braces; with preset debezium outbox.event.{aggregatetype}",
 	 .sentence = "The topic: text with {column} in it, any column of the table; {{ and }} are braces."},
 	{"headers", KEY_HEADERS, offsetof(struct config_source, headers),
 	 .derived =
-		 "by preset: event_id, event_type and created_at from their columns; event_id from the id; event_id from the id and attempt from attempts",
+		 "by preset: event_id, event_type and created_at from their columns; event_id from the id; event_id from the id and attempt from attempts; id",
 	 .sentence = "Headers by name, each a template as in topic; no header where a column is NULL. Takes the "
 		     "place of "
 		     "the preset's."},

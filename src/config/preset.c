@@ -1,10 +1,12 @@
 #include "config/preset.h"
 
+#include "config/types.h"
+
 #include <stdio.h>
 #include <string.h>
 
 struct preset_value {
-	const char *section, *name, *text; /* section NULL: the source itself */
+	const char *section, *name, *text; /* section NULL: the source itself; text NULL: none */
 };
 
 struct preset_header {
@@ -62,10 +64,19 @@ static const struct preset_value task_values[] = {{NULL, "table", "task_executio
 static const struct preset_header task_headers[] = {
 	{"event_id", COLUMN_ID}, {"attempt", COLUMN_ATTEMPTS}, {NULL, COLUMN_ID}};
 
+/* What Debezium's outbox event router makes of the table, with its defaults. A uuid has no order: another column gives it. */
+static const struct preset_value debezium_values[] = {
+	{NULL, "table", "outbox"},	     {NULL, "topic", "outbox.event.{aggregatetype}"},
+	{"columns", "order", "outboxd_seq"}, {"columns", "event_id", NULL},
+	{"columns", "key", "aggregateid"},   {"columns", "type", "type"},
+	{"columns", "headers", NULL},	     {NULL, NULL, NULL}};
+static const struct preset_header debezium_headers[] = {{"id", COLUMN_ID}, {NULL, COLUMN_ID}};
+
 static const struct preset presets[] = {
 	{"outboxd", outboxd_values, outboxd_headers},
 	{"message", message_values, message_headers},
 	{"task", task_values, task_headers},
+	{"debezium", debezium_values, debezium_headers},
 };
 
 static const struct preset *find(const char *name)
@@ -92,7 +103,11 @@ void preset_apply(struct load *load, const char *name, struct config_source *sou
 			section = key->section;
 			base += key->offset;
 		}
-		load_default(load, keys_find(section, value->name), value->text, base);
+		key = keys_find(section, value->name);
+		if (value->text == NULL)
+			types_set_none(key, base + key->offset);
+		else
+			load_default(load, key, value->text, base);
 	}
 }
 
@@ -166,7 +181,7 @@ void preset_derive(struct load *load, const struct yamltree_node *node, struct c
 {
 	if (source->columns[COLUMN_ORDER] == NULL)
 		source->columns[COLUMN_ORDER] = source->columns[COLUMN_ID];
-	if (yamltree_member(node, "topic") == NULL)
+	if (source->topic == NULL && yamltree_member(node, "topic") == NULL)
 		derive_topic(load, node, source);
 	if (yamltree_member(node, "headers") == NULL)
 		derive_headers(load, source);

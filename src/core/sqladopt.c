@@ -37,6 +37,13 @@ static void print_adopt_status(const struct sqlschema *schema)
 	print_guard_end(schema);
 }
 
+/* Without created_at nobody could tell the age of what waits. What was there before gets the time of its coming. */
+static bool is_adopted(const struct sqlschema *schema, const struct sqlschema_column *column)
+{
+	return (column->control || column->role == COLUMN_CREATED_AT) && column->role != COLUMN_STATUS &&
+	       sqlschema_is_column(schema, column);
+}
+
 static void print_adopt_columns(const struct sqlschema *schema)
 {
 	size_t i;
@@ -45,8 +52,7 @@ static void print_adopt_columns(const struct sqlschema *schema)
 	      schema->out);
 	print_adopt_status(schema);
 	for (i = 0; i < SQLSCHEMA_COLUMNS; i++) {
-		if (!sqlschema_columns[i].control || sqlschema_columns[i].role == COLUMN_STATUS ||
-		    !sqlschema_is_column(schema, &sqlschema_columns[i]))
+		if (!is_adopted(schema, &sqlschema_columns[i]))
 			continue;
 		sqlschema_print(schema, "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS ");
 		fprintf(schema->out, "%s %s;\n", schema->text.columns[sqlschema_columns[i].role],

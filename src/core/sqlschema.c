@@ -294,18 +294,27 @@ static bool is_nullable(const struct config_source *source, bool adopt)
 	return adopt && strcmp(source->preset, "message") == 0;
 }
 
-/* A foreign table keeps its columns: what only the defaults map and it does not have is not added to it. */
-static struct config_source own_columns(const struct config_source *source)
+/* The table of these presets has whatever a relay needs; Debezium's has nothing of it. */
+static bool is_complete(const struct config_source *source)
+{
+	return strcmp(source->preset, "outboxd") != 0 && strcmp(source->preset, "debezium") != 0;
+}
+
+/* A foreign table that can be relayed keeps its columns: what only the defaults map and it does not have is not added to it. Nor
+ * is a column for the order of rows where none is asked for: that would write the table anew. */
+static struct config_source own_columns(const struct config_source *source, bool adopt)
 {
 	static const enum config_column extras[] = {COLUMN_EVENT_ID, COLUMN_HEADERS, COLUMN_LEASE_OWNER,
 						    COLUMN_SETTLED_AT};
 	struct config_source copy = *source;
 	size_t i;
 
-	for (i = 0; strcmp(source->preset, "outboxd") != 0 && i < sizeof(extras) / sizeof(extras[0]); i++) {
+	for (i = 0; is_complete(source) && i < sizeof(extras) / sizeof(extras[0]); i++) {
 		if (!source->column_required[extras[i]])
 			copy.columns[extras[i]] = NULL;
 	}
+	if (adopt && source->ordering != ORDERING_KEY && !source->column_required[COLUMN_ORDER])
+		copy.columns[COLUMN_ORDER] = copy.columns[COLUMN_ID];
 	return copy;
 }
 
@@ -321,7 +330,7 @@ static bool fit(struct sqlschema *schema, bool adopt, struct arena *arena)
 
 void sql_print_schema(const struct config_source *source, bool adopt, FILE *out)
 {
-	struct config_source own = own_columns(source);
+	struct config_source own = own_columns(source, adopt);
 	struct sqlschema schema = {.source = &own, .out = out};
 	struct arena *arena = arena_new();
 

@@ -166,6 +166,27 @@ START_TEST(test_preset_message)
 }
 END_TEST
 
+START_TEST(test_preset_debezium)
+{
+	struct config *config = load_good(SOURCE "    preset: debezium\n    columns: {type: kind}\n");
+	const struct config_source *source = &config->sources[0];
+
+	ck_assert_str_eq(source->table, "outbox");
+	ck_assert_str_eq(source->topic, "outbox.event.{aggregatetype}");
+	ck_assert_str_eq(source->columns[COLUMN_KEY], "aggregateid");
+	ck_assert_str_eq(source->columns[COLUMN_ORDER], "outboxd_seq");
+	ck_assert_str_eq(source->columns[COLUMN_TYPE], "kind");
+	ck_assert_str_eq(source->columns[COLUMN_SETTLED_AT], "settled_at");
+	ck_assert_ptr_null(source->columns[COLUMN_EVENT_ID]);
+	ck_assert_ptr_null(source->columns[COLUMN_HEADERS]);
+	ck_assert_str_eq(source->states[1], "SENDING");
+	ck_assert_uint_eq(source->n_headers, 1);
+	ck_assert_str_eq(source->headers[0].name, "id");
+	ck_assert_str_eq(source->headers[0].template_text, "{id}");
+	config_free(config);
+}
+END_TEST
+
 START_TEST(test_overrides)
 {
 	struct config *config =
@@ -241,7 +262,7 @@ static const struct {
 	{SOURCE "    on_delivered: deleted\n",
 	 "F:5:19: on_delivered: \"deleted\" must be one of mark, delete, await (did you mean delete?)\n"},
 	{SOURCE "    preset: tasks\n",
-	 "F:5:13: preset: \"tasks\" must be one of outboxd, message, task (did you mean task?)\n"},
+	 "F:5:13: preset: \"tasks\" must be one of outboxd, message, task, debezium (did you mean task?)\n"},
 	{SOURCE "    table: a.b.c\n",
 	 "F:5:12: table: a.b.c is no table name: write name or schema.name, with \"quotes\" "
 	 "around a part that has capitals, spaces or dots\n"},
@@ -737,6 +758,7 @@ Suite *suite(void)
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, test_defaults);
 	tcase_add_test(tcase, test_preset_message);
+	tcase_add_test(tcase, test_preset_debezium);
 	tcase_add_test(tcase, test_preset_task);
 	tcase_add_test(tcase, test_overrides);
 	tcase_add_loop_test(tcase, test_F074_F075_F077_mistakes, 0, COUNT(mistakes));

@@ -328,6 +328,7 @@ ALTER TABLE "event_outbox" ADD COLUMN IF NOT EXISTS "attempts" integer NOT NULL 
 ALTER TABLE "event_outbox" ADD COLUMN IF NOT EXISTS "available_at" timestamptz NOT NULL DEFAULT now();
 ALTER TABLE "event_outbox" ADD COLUMN IF NOT EXISTS "lease_until" timestamptz;
 ALTER TABLE "event_outbox" ADD COLUMN IF NOT EXISTS "last_error" text;
+ALTER TABLE "event_outbox" ADD COLUMN IF NOT EXISTS "created_at" timestamptz NOT NULL DEFAULT now();
 ALTER TABLE "event_outbox" ADD COLUMN IF NOT EXISTS "settled_at" timestamptz;
 
 -- History is finished: 10000 rows a transaction. It may be stopped and run again. Failed rows are left alone: with

@@ -500,6 +500,7 @@ ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "available_at" time
 ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "lease_until" timestamptz;
 ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "lease_owner" text;
 ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "last_error" text;
+ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "created_at" timestamptz NOT NULL DEFAULT now();
 ALTER TABLE "public"."event_outbox" ADD COLUMN IF NOT EXISTS "settled_at" timestamptz;
 
 -- The order of rows, for their id has none. STRONG: adding it writes the whole table anew, and nobody reads or

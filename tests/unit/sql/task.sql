@@ -356,6 +356,7 @@ END $outboxd$;
 ALTER TABLE "task_execution" ADD COLUMN IF NOT EXISTS "attempts" integer NOT NULL DEFAULT 0;
 ALTER TABLE "task_execution" ADD COLUMN IF NOT EXISTS "next_run_at" timestamptz NOT NULL DEFAULT now();
 ALTER TABLE "task_execution" ADD COLUMN IF NOT EXISTS "last_error" text;
+ALTER TABLE "task_execution" ADD COLUMN IF NOT EXISTS "created_at" timestamptz NOT NULL DEFAULT now();
 ALTER TABLE "task_execution" ADD COLUMN IF NOT EXISTS "updated_at" timestamptz NOT NULL DEFAULT now();
 
 -- The first index is for "next_run_at" NOT NULL. If it may be NULL, index
