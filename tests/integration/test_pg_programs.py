@@ -20,6 +20,7 @@ PROGRAMS = [
     ("test_sql_server", "sql_server", False),
     ("test_sql_plans", "sql_plans", False),
     ("test_sql_delete", "sql_delete", False),
+    ("test_sql_await", "sql_await", False),
     ("test_sql_commands", "sql_commands", False),
 ]
 
