@@ -30,12 +30,14 @@ const struct sqltext_part sqlcommand_pick[] = {
 	{0, 0, NULL},
 };
 
-/* The ids first, which OFFSET 0 sees to: one that is none is an error also when the table is empty. */
+/* The ids first, which OFFSET 0 sees to: one that is none is an error also when the table is empty. IS TRUE, here and in the
+ * change, hides from the planner that these are open rows: it might look for each id through the whole of an index of those,
+ * in which ids come second, when the table was smaller the last time somebody looked. */
 const struct sqltext_part sqlcommand_named[] = {
 	{0, 0,
 	 "WITH picked AS MATERIALIZED (\n"
 	 "  SELECT f.* FROM (SELECT DISTINCT id FROM unnest({$ids}::{:id_type}[]) g (id)) u CROSS JOIN LATERAL (\n" PICKED
-	 "    FROM {table} p WHERE {p.id} BETWEEN u.id AND u.id AND {p.changeable} AND {p.error_matches} OFFSET 0) f\n"
+	 "    FROM {table} p WHERE {p.id} BETWEEN u.id AND u.id AND ({p.changeable}) IS TRUE AND {p.error_matches} OFFSET 0) f\n"
 	 "   LIMIT {$limit})\nSELECT id::text, key, tries, error FROM picked ORDER BY ord"},
 	{0, 0, NULL},
 };
@@ -54,7 +56,7 @@ const struct sqltext_part sqlcommand_change[] = {
 	{0, 0,
 	 " WHERE {id} = ANY (ARRAY(\n"
 	 "   SELECT {p.id} FROM unnest({$ids}::{:id_type}[]) u (id) JOIN {table} p ON {p.id} BETWEEN u.id AND u.id\n"
-	 "    WHERE {p.changeable} AND {p.error_matches} FOR UPDATE OF p))\n"
+	 "    WHERE ({p.changeable}) IS TRUE AND {p.error_matches} FOR UPDATE OF p))\n"
 	 "RETURNING {id}::text, {key_text},"},
 	{0, SKIP, "          NULL::timestamptz"},
 	/* A row that was tried waits for its next time; of one that was not, the application has chosen the time, and

@@ -287,7 +287,7 @@ SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 WITH picked AS MATERIALIZED (
   SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
   SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
-    FROM "public"."event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+    FROM "public"."event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND (p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0)) IS TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
    LIMIT $4::int)
 SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 
@@ -295,7 +295,7 @@ SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 WITH picked AS MATERIALIZED (
   SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
   SELECT p."id" AS id, p."id" AS ord, p."aggregate_id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
-    FROM "public"."event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND (p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $2::int > 0)) AND p."settled_at" IS NULL AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+    FROM "public"."event_outbox" p WHERE p."id" BETWEEN u.id AND u.id AND ((p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $2::int > 0)) AND p."settled_at" IS NULL) IS TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
    LIMIT $4::int)
 SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 
@@ -305,7 +305,7 @@ UPDATE "public"."event_outbox" SET "status" = 'PENDING', "attempts" = 0, "availa
      , "last_error" = CASE WHEN "last_error" LIKE 'skipped: %' THEN NULL ELSE "last_error" END
  WHERE "id" = ANY (ARRAY(
    SELECT p."id" FROM unnest($1::text[]::bigint[]) u (id) JOIN "public"."event_outbox" p ON p."id" BETWEEN u.id AND u.id
-    WHERE p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) FOR UPDATE OF p))
+    WHERE (p."status" = 'FAILED' AND (p."settled_at" IS NULL OR $2::int > 0)) IS TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) FOR UPDATE OF p))
 RETURNING "id"::text, "aggregate_id"::text,
           NULL::timestamptz;
 
@@ -315,7 +315,7 @@ UPDATE "public"."event_outbox" SET "status" = 'FAILED', "lease_until" = NULL, "l
      , "last_error" = ('skipped: ' || $1::text)::text
  WHERE "id" = ANY (ARRAY(
    SELECT p."id" FROM unnest($2::text[]::bigint[]) u (id) JOIN "public"."event_outbox" p ON p."id" BETWEEN u.id AND u.id
-    WHERE (p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $3::int > 0)) AND p."settled_at" IS NULL AND ($4::text IS NULL OR strpos(p."last_error"::text, $4::text) > 0) FOR UPDATE OF p))
+    WHERE ((p."status" = 'FAILED' OR (p."status" = 'PENDING' AND $3::int > 0)) AND p."settled_at" IS NULL) IS TRUE AND ($4::text IS NULL OR strpos(p."last_error"::text, $4::text) > 0) FOR UPDATE OF p))
 RETURNING "id"::text, "aggregate_id"::text,
           CASE WHEN coalesce("attempts", 0) > 0 THEN coalesce("available_at", '-infinity')::timestamptz END;
 

@@ -218,7 +218,7 @@ SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 WITH picked AS MATERIALIZED (
   SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
   SELECT p."id" AS id, p."id" AS ord, p."id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
-    FROM "task_execution" p WHERE p."id" BETWEEN u.id AND u.id AND p."state" = 'FAILED' AND ((p."last_error" LIKE 'skipped: %') IS NOT TRUE OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+    FROM "task_execution" p WHERE p."id" BETWEEN u.id AND u.id AND (p."state" = 'FAILED' AND ((p."last_error" LIKE 'skipped: %') IS NOT TRUE OR $2::int > 0)) IS TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
    LIMIT $4::int)
 SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 
@@ -226,7 +226,7 @@ SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 WITH picked AS MATERIALIZED (
   SELECT f.* FROM (SELECT DISTINCT id FROM unnest($1::text[]::bigint[]) g (id)) u CROSS JOIN LATERAL (
   SELECT p."id" AS id, p."id" AS ord, p."id"::text AS key, coalesce(p."attempts", 0) AS tries, p."last_error"::text AS error
-    FROM "task_execution" p WHERE p."id" BETWEEN u.id AND u.id AND (p."state" = 'FAILED' OR (p."state" = 'PENDING' AND $2::int > 0)) AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
+    FROM "task_execution" p WHERE p."id" BETWEEN u.id AND u.id AND ((p."state" = 'FAILED' OR (p."state" = 'PENDING' AND $2::int > 0)) AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE) IS TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) OFFSET 0) f
    LIMIT $4::int)
 SELECT id::text, key, tries, error FROM picked ORDER BY ord;
 
@@ -235,7 +235,7 @@ UPDATE "task_execution" SET "state" = 'PENDING', "attempts" = 0, "next_run_at" =
      , "last_error" = CASE WHEN "last_error" LIKE 'skipped: %' THEN NULL ELSE "last_error" END
  WHERE "id" = ANY (ARRAY(
    SELECT p."id" FROM unnest($1::text[]::bigint[]) u (id) JOIN "task_execution" p ON p."id" BETWEEN u.id AND u.id
-    WHERE p."state" = 'FAILED' AND ((p."last_error" LIKE 'skipped: %') IS NOT TRUE OR $2::int > 0) AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) FOR UPDATE OF p))
+    WHERE (p."state" = 'FAILED' AND ((p."last_error" LIKE 'skipped: %') IS NOT TRUE OR $2::int > 0)) IS TRUE AND ($3::text IS NULL OR strpos(p."last_error"::text, $3::text) > 0) FOR UPDATE OF p))
 RETURNING "id"::text, "id"::text,
           NULL::timestamptz;
 
@@ -244,7 +244,7 @@ UPDATE "task_execution" SET "state" = 'FAILED', "updated_at" = now()
      , "last_error" = ('skipped: ' || $1::text)::text
  WHERE "id" = ANY (ARRAY(
    SELECT p."id" FROM unnest($2::text[]::bigint[]) u (id) JOIN "task_execution" p ON p."id" BETWEEN u.id AND u.id
-    WHERE (p."state" = 'FAILED' OR (p."state" = 'PENDING' AND $3::int > 0)) AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE AND ($4::text IS NULL OR strpos(p."last_error"::text, $4::text) > 0) FOR UPDATE OF p))
+    WHERE ((p."state" = 'FAILED' OR (p."state" = 'PENDING' AND $3::int > 0)) AND (p."last_error" LIKE 'skipped: %') IS NOT TRUE) IS TRUE AND ($4::text IS NULL OR strpos(p."last_error"::text, $4::text) > 0) FOR UPDATE OF p))
 RETURNING "id"::text, "id"::text,
           CASE WHEN coalesce("attempts", 0) > 0 THEN coalesce("next_run_at", '-infinity')::timestamptz END;
 
