@@ -174,14 +174,17 @@ static bool interrupted(void)
 	       (sigismember(&signals, SIGINT) == 1 || sigismember(&signals, SIGTERM) == 1);
 }
 
-static void take_ids(struct changing *changing)
+/* The ids of the next rows; returns where they end. */
+static int take_ids(struct changing *changing)
 {
-	int end = changing->next + CHUNK_ROWS;
+	int left = PQntuples(changing->picked) - changing->next;
+	int end = changing->next + (left < CHUNK_ROWS ? left : CHUNK_ROWS), row;
 
 	pgarray_begin(&changing->ids, PGOID_TEXT);
-	for (; changing->next < PQntuples(changing->picked) && changing->next < end; changing->next++)
-		pgarray_add_bytes(&changing->ids, sourcedb_cell(changing->picked, changing->next, SQL_PICKED_ID));
+	for (row = changing->next; row < end; row++)
+		pgarray_add_bytes(&changing->ids, sourcedb_cell(changing->picked, row, SQL_PICKED_ID));
 	changing->values[SQL_P_IDS] = pgarray_end(&changing->ids);
+	return end;
 }
 
 /* The keys of changed rows; false: there are none that anything could be parked behind. */
@@ -266,13 +269,17 @@ static int stop_short(const struct changing *changing, int exit_code)
 static int change_all(struct changing *changing)
 {
 	bool more = false;
+	int end;
 
 	block_interrupts();
 	while (changing->next < PQntuples(changing->picked)) {
 		if (interrupted())
 			return stop_short(changing, CLI_TEMPORARY);
-		take_ids(changing);
-		if (!change_chunk(changing, &more) || !unpark_rest(changing, more))
+		end = take_ids(changing);
+		if (!change_chunk(changing, &more))
+			return stop_short(changing, complain(changing));
+		changing->next = end;
+		if (!unpark_rest(changing, more))
 			return stop_short(changing, complain(changing));
 		tell_progress(changing);
 	}

@@ -2,6 +2,8 @@
 #include "base/mem.h"
 #include "cli/change.h"
 
+#include <string.h>
+
 /* Exactly one way to say which rows. CLI_OK when it is so. */
 static int check_selectors(const struct change *change, bool all)
 {
@@ -12,6 +14,20 @@ static int check_selectors(const struct change *change, bool all)
 	if (selectors > 1)
 		return cli_usage_error(change->command, "--id, --key and --all exclude each other");
 	return CLI_OK;
+}
+
+/* An id that comes twice is one. */
+static void drop_repeats(struct cli_list *ids)
+{
+	size_t kept = 0, i, same;
+
+	for (i = 0; i < ids->n; i++) {
+		for (same = 0; same < kept && strcmp(ids->items[same], ids->items[i]) != 0; same++)
+			;
+		if (same == kept)
+			ids->items[kept++] = ids->items[i];
+	}
+	ids->n = kept;
 }
 
 static int load_and_change(const char *file, const char *name, const struct change *change)
@@ -45,6 +61,7 @@ static int read_and_change(int argc, char **argv, struct change *change)
 
 	if (!cli_options(argc, argv, options, &exit_code))
 		return exit_code;
+	drop_repeats(&change->ids);
 	exit_code = check_selectors(change, all);
 	return exit_code == CLI_OK ? load_and_change(file, name, change) : exit_code;
 }
