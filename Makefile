@@ -207,7 +207,7 @@ $(KAFKA_TESTS): $(BUILD)/tests/integration/test_%: $(BUILD)/tests/integration/te
 
 # The statements of core/sql, without io/db
 $(addprefix $(BUILD)/tests/integration/,test_sql_server test_sql_plans test_sql_delete test_sql_await test_sql_commands): %: %.o $(BUILD)/tests/integration/sqlbench.o \
-		$(BUILD)/tests/race/server.o $(BUILD)/tests/unit/main.o $(PURE)
+		$(addprefix $(BUILD)/tests/race/,server.o command.o) $(BUILD)/tests/unit/main.o $(PURE)
 	$(CC) $(LDFLAGS) -o $@ $^ $(PURE_LIBS) $(shell $(PKG_CONFIG) --libs libpq) -lpthread
 
 $(BUILD)/tests/integration/test_sdnotify: $(addprefix $(BUILD)/,tests/integration/test_sdnotify.o tests/unit/main.o src/io/sdnotify.o) $(PURE)

@@ -1,6 +1,7 @@
 /* The statements of the commands retry and skip on a real server: which rows they take, what becomes of them, and that what
  * was parked behind them follows at once. OUTBOXD_TEST_DSN names an empty database. */
 #include "../unit/unit.h"
+#include "../race/command.h"
 #include "sqlbench.h"
 
 #include "base/mem.h"
@@ -26,90 +27,55 @@ static void check_text(struct sqlbench *bench, const char *want, const char *for
 
 /* ---- a command, as cli/change.c has it ---- */
 
-struct command {
-	const char *ids; /* with spaces in between; NULL: not by id */
-	const char *key; /* NULL: any */
-	const char *error;
-	bool skip;
-};
-
-static struct slice ids_of(struct pgarray *array, const char *ids)
+static void check_good(const PGresult *result)
 {
-	char *copy = mem_copy_string(ids == NULL ? "" : ids), *rest = copy, *id;
-
-	pgarray_begin(array, PGOID_TEXT);
-	while ((id = strsep(&rest, " ")) != NULL)
-		if (id[0] != '\0')
-			pgarray_add_bytes(array, slice_of(id));
-	mem_free(copy);
-	return pgarray_end(array);
-}
-
-static PGresult *pick(struct sqlbench *bench, const struct command *command, struct server_values *values)
-{
-	enum sql_kind kind = command->ids != NULL   ? command->skip ? SQL_PICK_SKIP : SQL_PICK_RETRY
-			     : command->key != NULL ? SQL_PICK_KEY
-						    : SQL_PICK_FAILED;
-
-	values->values[SQL_P_KEY] = slice_of(command->key);
-	values->values[SQL_P_ERROR] = slice_of(command->error);
-	values->values[SQL_P_REASON] = slice_of("we say so");
-	return sqlbench_execute(bench, kind, NULL, values);
-}
-
-static void take_column(struct pgarray *array, uint32_t oid, const PGresult *result, int column)
-{
-	pgarray_begin(array, oid);
-	for (int row = 0; row < PQntuples(result); row++)
-		pgarray_add_bytes(array, server_cell(result, row, column));
+	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
 }
 
 /* Frees what is parked behind changed rows; how many. */
 static int64_t unpark(struct sqlbench *bench, const PGresult *changed)
 {
-	struct pgarray keys = {0}, untils = {0};
-	struct server_values values = {0};
-	PGresult *result;
+	PGresult *result = command_unpark(bench->conn, bench->sql, changed);
 	int64_t freed;
 
-	take_column(&keys, PGOID_TEXT, changed, SQL_CHANGED_KEY);
-	take_column(&untils, PGOID_TIMESTAMPTZ, changed, SQL_CHANGED_UNTIL);
-	values.values[SQL_P_KEYS] = pgarray_end(&keys);
-	values.values[SQL_P_UNTILS] = pgarray_end(&untils);
-	result = sqlbench_execute(bench, SQL_UNPARK, NULL, &values);
-	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
+	check_good(result);
 	freed = server_int8(result, 0, 0);
 	PQclear(result);
-	pgarray_free(&keys);
-	pgarray_free(&untils);
 	return freed;
 }
 
-/* Picks, changes, and frees what is parked; checks how many rows were changed, and how many freed. */
-static void run(struct sqlbench *bench, struct command command, int changed, int64_t freed)
+static PGresult *pick(struct sqlbench *bench, struct command command, int count)
 {
-	char named[4];
-	struct pgarray given = {0}, picked_ids = {0};
-	struct server_values values = {0};
-	PGresult *picked, *result;
+	PGresult *picked = command_pick(bench->conn, bench->sql, &command);
 
-	bench->limit = 1000;
-	values.values[SQL_P_IDS] = ids_of(&given, command.ids);
-	values.values[SQL_P_NAMED] = pg_put_int4(named, command.ids != NULL);
-	picked = pick(bench, &command, &values);
-	ck_assert_msg(PQresultStatus(picked) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(picked));
-	ck_assert_int_eq(PQntuples(picked), changed);
-	take_column(&picked_ids, PGOID_TEXT, picked, SQL_PICKED_ID);
-	values.values[SQL_P_IDS] = pgarray_end(&picked_ids);
-	result = sqlbench_execute(bench, command.skip ? SQL_SKIP : SQL_RETRY, NULL, &values);
-	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
+	check_good(picked);
+	ck_assert_int_eq(PQntuples(picked), count);
+	return picked;
+}
+
+/* Changes what was picked, and frees what is parked; checks how many rows were changed, and how many freed. */
+static void change(struct sqlbench *bench, struct command command, const PGresult *picked, int changed,
+		   int64_t freed)
+{
+	PGresult *result;
+
+	command.reason = "we say so";
+	server_begin(bench->conn);
+	result = command_change(bench->conn, bench->sql, &command, NULL, picked, 0, PQntuples(picked));
+	check_good(result);
 	ck_assert_int_eq(PQntuples(result), changed);
 	if (freed >= 0)
 		ck_assert_int_eq(unpark(bench, result), freed);
 	PQclear(result);
+	server_end(bench->conn);
+}
+
+static void run(struct sqlbench *bench, struct command command, int changed, int64_t freed)
+{
+	PGresult *picked = pick(bench, command, changed);
+
+	change(bench, command, picked, changed, freed);
 	PQclear(picked);
-	pgarray_free(&given);
-	pgarray_free(&picked_ids);
 }
 
 #define NOT_ASKED (-1)
@@ -181,24 +147,20 @@ END_TEST
 START_TEST(test_two_people_at_once)
 {
 	struct sqlbench bench = sqlbench_standard();
-	struct pgarray ids = {0};
-	struct server_values values = {0};
-	PGresult *result;
-	char named[4];
+	struct command command = {.skip = _i > 0};
+	PGresult *picked;
 
 	RUN(&bench, "%s", one_of_each);
-	values.values[SQL_P_IDS] = ids_of(&ids, "1 2 3 8");
-	values.values[SQL_P_NAMED] = pg_put_int4(named, 0);
-	values.values[SQL_P_REASON] = slice_of("late");
+	picked = pick(&bench, command, 4);
 	RUN(&bench,
 	    "UPDATE event_outbox SET settled_at = now() WHERE id = 1; UPDATE event_outbox SET status = 'SENDING' WHERE id = 2");
 	RUN(&bench, "DELETE FROM event_outbox WHERE id = 3");
-	result = sqlbench_execute(&bench, _i == 0 ? SQL_RETRY : SQL_SKIP, NULL, &values);
-	ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
-	ck_assert_int_eq(PQntuples(result), 1);
-	ck_assert_str_eq(PQgetvalue(result, 0, SQL_CHANGED_ID), "8");
-	PQclear(result);
-	pgarray_free(&ids);
+	RUN(&bench, "DROP TABLE IF EXISTS before; CREATE TABLE before AS SELECT * FROM event_outbox");
+	change(&bench, command, picked, 1, NOT_ASKED);
+	check_text(
+		&bench, "8",
+		"SELECT string_agg(o.id::text, ' ') FROM event_outbox o JOIN before b USING (id) WHERE o::text <> b::text");
+	PQclear(picked);
 }
 END_TEST
 
@@ -284,15 +246,10 @@ END_TEST
 
 static void check_refused(struct sqlbench *bench, struct command command, const char *sqlstate)
 {
-	struct server_values values = {0};
-	struct pgarray ids = {0};
-	PGresult *result;
+	PGresult *result = command_pick(bench->conn, bench->sql, &command);
 
-	values.values[SQL_P_IDS] = ids_of(&ids, command.ids);
-	result = pick(bench, &command, &values);
 	ck_assert_str_eq(PQresultErrorField(result, PG_DIAG_SQLSTATE), sqlstate);
 	PQclear(result);
-	pgarray_free(&ids);
 }
 
 START_TEST(test_an_id_that_is_none)
@@ -583,7 +540,9 @@ START_TEST(test_F034_a_command_that_waits_for_a_claim)
 	    "INSERT INTO event_outbox (event_type, aggregate_id, status) VALUES ('t', 'k', 'FAILED'), ('t', 'k', 'PENDING')");
 	RUN(&parker, "BEGIN; SELECT FROM event_outbox WHERE id = 1 FOR NO KEY UPDATE; "
 		     "UPDATE event_outbox SET available_at = '9999-12-31Z' WHERE id = 2");
-	values.values[SQL_P_IDS] = ids_of(&ids, "1");
+	pgarray_begin(&ids, PGOID_TEXT);
+	pgarray_add_bytes(&ids, slice_of("1"));
+	values.values[SQL_P_IDS] = pgarray_end(&ids);
 	values.values[SQL_P_NAMED] = pg_put_int4(named, 1);
 	sqlbench_send(&bench, SQL_RETRY, NULL, &values);
 	wait_for_activity(&parker, "wait_event_type = 'Lock' AND query LIKE '%unnest%'");
@@ -603,31 +562,30 @@ END_TEST
 START_TEST(test_F035_a_hundred_thousand_parked_rows)
 {
 	struct sqlbench bench = sqlbench_standard();
-	PGresult *claim, *changed;
-	struct pgarray ids = {0};
-	struct server_values values = {0};
-	char named[4];
+	const struct command command = {.ids = "1"};
+	PGresult *claim, *picked, *changed;
 	int64_t freed, all = 0;
 
 	RUN(&bench,
 	    "INSERT INTO event_outbox (event_type, aggregate_id, status, available_at) SELECT 't', 'k', 'FAILED', '9999-12-31Z'::timestamptz UNION ALL "
 	    "SELECT 't', 'k', 'PENDING', '9999-12-31Z' FROM generate_series(1, 25000) UNION ALL SELECT 't', 'l', 'FAILED', '9999-12-31Z'");
-	values.values[SQL_P_IDS] = ids_of(&ids, "1");
-	values.values[SQL_P_NAMED] = pg_put_int4(named, 1);
-	changed = sqlbench_execute(&bench, SQL_RETRY, NULL, &values);
-	ck_assert_int_eq(PQntuples(changed), 1);
+	picked = pick(&bench, command, 1);
+	server_begin(bench.conn);
+	changed = command_change(bench.conn, bench.sql, &command, NULL, picked, 0, 1);
+	check_good(changed);
 	do {
 		freed = unpark(&bench, changed);
 		ck_assert_int_le(freed, SQL_SWEEP_LIMIT);
 		all += freed;
 	} while (freed == SQL_SWEEP_LIMIT);
+	server_end(bench.conn);
 	ck_assert_int_eq(all, 25000);
 	claim = sqlbench_ask(&bench, SQL_CLAIM);
 	ck_assert_int_eq(sqlbench_claimed(claim), bench.limit);
 	ck_assert_str_eq(PQgetvalue(claim, 1, SQL_C_ID), "1");
 	PQclear(claim);
 	PQclear(changed);
-	pgarray_free(&ids);
+	PQclear(picked);
 }
 END_TEST
 

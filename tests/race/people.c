@@ -1,18 +1,14 @@
 /* Everybody else who writes to the table: applications that insert and edit, and people with a SQL prompt. */
+#include "command.h"
 #include "race.h"
+
+#include "base/mem.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_OPEN 400 /* writers wait for the workers */
-
-static const char *unleased(const struct race_variant *variant)
-{
-	if (variant->one_column)
-		return "";
-	return variant->owner ? ", lease_until = NULL, lease_owner = NULL" : ", lease_until = NULL";
-}
 
 /* Failed, and neither skipped nor retried. */
 static const char *failed(const struct race_variant *variant)
@@ -196,42 +192,133 @@ static void retry_by_hand(struct race_world *world, PGconn *conn, int64_t id)
 		  world->table, (long)id, failed(world->variant));
 }
 
-/* The commands retry and skip: first the heads, then, in the same transaction, what is parked behind them. */
-static void command(struct race_world *world, PGconn *conn, int key, bool retry)
-{
-	const char *columns = retry			? "status = 'PENDING', attempts = 0, available_at = now()"
-			      : world->variant->settled ? "last_error = 'skipped: race', settled_at = now()"
-							: "last_error = 'skipped: race'";
-	char text[1000], condition[40] = "aggregate_id IS NULL";
-	PGresult *result;
-	int i, n;
+/* ---- the commands retry and skip ---- */
 
-	if (key >= 0)
-		snprintf(condition, sizeof(condition), "aggregate_id = 'k%d'", key);
-	snprintf(
-		text, sizeof(text),
-		"UPDATE %s SET %s%s WHERE id = ANY (ARRAY(SELECT id FROM %s WHERE %s AND %s ORDER BY id FOR UPDATE)) RETURNING id",
-		world->table, columns, retry ? unleased(world->variant) : "", world->table, failed(world->variant),
-		condition);
-	PQclear(run(world, conn, "begin", "BEGIN"));
-	result = run(world, conn, retry ? "retry" : "skip", text);
-	n = PQntuples(result);
-	for (i = 0; i < n; i++)
-		world_overtaken(world, atoll(PQgetvalue(result, i, 0)));
-	PQclear(result);
-	if (n > 0)
-		run_print(world, conn, "unpark",
-			  "UPDATE %s SET available_at = now() WHERE id = ANY (ARRAY(SELECT id FROM %s WHERE %s AND "
-			  "status = 'PENDING' AND available_at = '9999-12-31Z' FOR UPDATE SKIP LOCKED))",
-			  world->table, world->table, condition);
-	PQclear(run(world, conn, "commit", "COMMIT"));
+#define CHUNK 3 /* rows a transaction: small, for a command to have several */
+
+/* Between the statement's snapshot and its locks it may sleep. To be freed. */
+static char *change_text(const struct race_world *world, bool skip, struct backoff_random *random)
+{
+	static const char where[] = "\n    WHERE ";
+	const char *text = world->texts[skip ? SQL_SKIP : SQL_RETRY], *place = strstr(text, where);
+	struct buf out = {0};
+
+	buf_add(&out, text, (size_t)(place - text));
+	buf_print(&out, "%s(SELECT pg_sleep(%.3f))::text = '' AND ", where,
+		  race_chance(random, 0.7) ? 0.001 * (double)race_below(random, 40) : 0.0);
+	buf_add_string(&out, place + strlen(where));
+	return buf_take(&out);
 }
+
+/* Books what was changed before anybody can see it. */
+static void book(struct race_world *world, const struct command *command, const PGresult *changed)
+{
+	int64_t id;
+
+	for (int row = 0; row < PQntuples(changed); row++) {
+		id = atoll(PQgetvalue(changed, row, SQL_CHANGED_ID));
+		if (command->skip)
+			world_skipped(world, id);
+		else
+			world_overtaken(world, id);
+	}
+	world_count(world, command->skip ? &world->skipped : &world->retried, (uint64_t)PQntuples(changed));
+}
+
+static void change(struct race_world *world, PGconn *conn, const struct command *command, const PGresult *picked,
+		   int from, struct backoff_random *random)
+{
+	char *text = change_text(world, command->skip, random);
+	PGresult *changed, *freed = NULL;
+
+	server_begin(conn);
+	changed = command_change(conn, world->sql, command, text, picked, from, CHUNK);
+	if (PQresultStatus(changed) == PGRES_TUPLES_OK) {
+		book(world, command, changed);
+		race_pause_us(race_below(random, 5000));
+		freed = command_unpark(conn, world->sql, changed);
+	}
+	if (freed == NULL || PQresultStatus(freed) != PGRES_TUPLES_OK)
+		world_error(world, command->skip ? "skip" : "retry", freed == NULL ? changed : freed);
+	server_end(conn);
+	PQclear(freed);
+	PQclear(changed);
+	mem_free(text);
+}
+
+static void run_command(struct race_world *world, PGconn *conn, const struct command *command,
+			struct backoff_random *random)
+{
+	PGresult *picked = command_pick(conn, world->sql, command);
+
+	if (PQresultStatus(picked) != PGRES_TUPLES_OK)
+		world_error(world, "pick", picked);
+	for (int from = 0; from < PQntuples(picked); from += CHUNK) {
+		if (!world->quiet)
+			race_pause_us(race_below(random, 50000));
+		change(world, conn, command, picked, from, random);
+	}
+	PQclear(picked);
+}
+
+/* Rows that failed or were skipped, that will be claimed next, or any: a skip gives pending ones up, a retry takes skipped ones
+ * back, and whatever else they are they must not change. */
+static int64_t some_row(struct race_world *world, PGconn *conn, struct backoff_random *random)
+{
+	switch (race_below(random, 3)) {
+	case 0:
+		return server_number(conn,
+				     "SELECT id FROM %s WHERE status = 'FAILED' ORDER BY id DESC LIMIT 1 OFFSET %d",
+				     world->table, (int)race_below(random, 6));
+	case 1:
+		return early_row(world, conn, random);
+	default:
+		return world_recent(world, random);
+	}
+}
+
+static void command_by_id(struct race_world *world, PGconn *conn, bool skip, struct backoff_random *random)
+{
+	struct buf ids = {0};
+
+	for (int i = 0; i < 4; i++)
+		buf_print(&ids, "%ld ", (long)some_row(world, conn, random));
+	run_command(world, conn, &(struct command){.ids = buf_text(&ids), .skip = skip, .reason = "race"}, random);
+	buf_free(&ids);
+}
+
+static void command_by_key(struct race_world *world, PGconn *conn, bool skip, struct backoff_random *random)
+{
+	char key[8];
+
+	snprintf(key, sizeof(key), "k%d", (int)race_below(random, RACE_KEYS));
+	run_command(world, conn, &(struct command){.key = key, .skip = skip, .reason = "race"}, random);
+}
+
+static void command_all(struct race_world *world, PGconn *conn, bool skip, struct backoff_random *random)
+{
+	run_command(world, conn, &(struct command){.skip = skip, .reason = "race"}, random);
+}
+
+static void command(struct race_world *world, PGconn *conn, struct backoff_random *random)
+{
+	bool skip = race_chance(random, 0.4);
+
+	if (race_chance(random, 0.5))
+		command_by_id(world, conn, skip, random);
+	else if (race_chance(random, 0.7))
+		command_by_key(world, conn, skip, random);
+	else
+		command_all(world, conn, skip, random);
+}
+
+/* ---- all of it ---- */
 
 static void act(struct race_world *world, PGconn *conn, struct backoff_random *random)
 {
 	int64_t id = race_chance(random, 0.5) ? world_recent(world, random) : early_row(world, conn, random);
 
-	switch (race_below(random, 12)) {
+	switch (race_below(random, 16)) {
 	case 0:
 		delete_row(world, conn, id);
 		break;
@@ -258,7 +345,7 @@ static void act(struct race_world *world, PGconn *conn, struct backoff_random *r
 		retry_by_hand(world, conn, id);
 		break;
 	default:
-		command(world, conn, (int)race_below(random, RACE_KEYS + 1) - 1, race_chance(random, 0.6));
+		command(world, conn, random);
 	}
 }
 
@@ -269,7 +356,7 @@ void *people_main(void *argument)
 	PGconn *conn = server_connect(world->dsn, "race people");
 	struct backoff_random random;
 
-	backoff_seed(&random, world->seed * 1000 + 200);
+	backoff_seed(&random, world->seed * 1000 + 200 + (uint64_t)thread->number);
 	while (!world->quiet) {
 		act(world, conn, &random);
 		race_pause_us(race_below(&random, 30000));
@@ -280,11 +367,9 @@ void *people_main(void *argument)
 
 void people_clean_up(struct race_world *world, PGconn *conn, struct backoff_random *random)
 {
-	int key;
-
 	run_print(world, conn, "let go",
 		  "UPDATE %s SET available_at = now() WHERE available_at = 'infinity' AND status = 'PENDING'",
 		  world->table);
-	for (key = -1; world->variant->block && key < RACE_KEYS; key++)
-		command(world, conn, key, race_chance(random, 0.5));
+	if (world->variant->block)
+		command_all(world, conn, race_chance(random, 0.5), random);
 }

@@ -2,7 +2,7 @@
  *
  * Workers stand for relays: they claim, deliver, settle, retry, release, fail, crash, lose answers and sleep past leases, by the
  * rules of the relay (design: key order in memory). Writers insert and edit rows. People delete, mark, hold and re-schedule
- * rows by hand, and retry and skip failed ones. Statements sleep between their snapshot and their locks. The world keeps the
+ * rows by hand, and retry and skip them with the commands' own statements. Statements sleep between their snapshot and their locks. The world keeps the
  * books and finds what must not happen: a row of a key delivered after a later one, a row delivered while another worker
  * holds it, a settle refused under a running lease, an innocent row out of attempts, a deadlock, a row left over. */
 #ifndef OUTBOXD_TESTS_RACE_H
@@ -19,6 +19,7 @@
 #define RACE_KEYS 10
 #define RACE_WORKERS 3
 #define RACE_WRITERS 2
+#define RACE_PEOPLE 2
 #define RACE_MAX_ATTEMPTS 7
 #define RACE_LEASE_US 400000
 #define RACE_MARGIN_US 60000 /* a row is not delivered when its lease ends sooner */
@@ -100,7 +101,7 @@ struct race_world {
 	int64_t n_rows, max_rows;
 	int64_t newest[RACE_KEYS]; /* the highest id delivered of each key */
 	uint64_t claims, deliveries, crashes, lost, slept, raced, fenced, expired, swept, parked, pulled, edits,
-		by_hand, suspects, far;
+		by_hand, suspects, far, retried, skipped;
 	uint64_t failures;
 };
 
@@ -120,6 +121,8 @@ void world_touched(struct race_world *world, int64_t id);    /* by hand; before 
 void world_taken_away(struct race_world *world, int64_t id); /* the same, perhaps out of somebody's flight */
 void world_overtaken(struct race_world *world,
 		     int64_t id); /* failed, and with on_failed: continue not waited for */
+void world_skipped(struct race_world *world,
+		   int64_t id); /* given up: later rows go on, also should it be retried after all */
 int64_t world_recent(struct race_world *world,
 		     struct backoff_random *random); /* an id of the last few hundred, 0: none */
 bool world_poison(struct race_world *world, int64_t id);

@@ -101,7 +101,24 @@ char *server_text(PGconn *conn, const char *format, ...)
 	"set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), "          \
 	"set_config('enable_sort', 'off', true)"
 
+#define BEGIN "BEGIN ISOLATION LEVEL READ COMMITTED"
 #define STATEMENT_INDEX 3 /* behind BEGIN, the settings and what comes before it */
+
+/* A statement's values as libpq takes them; the bytes are borrowed. */
+struct libpq_values {
+	const char *bytes[SQL_PARAMS];
+	int lengths[SQL_PARAMS], formats[SQL_PARAMS];
+};
+
+static void order_values(const struct sql_statement *statement, const struct server_values *values,
+			 struct libpq_values *ordered)
+{
+	for (int i = 0; i < statement->n_params; i++) {
+		ordered->bytes[i] = values->values[statement->params[i]].bytes;
+		ordered->lengths[i] = (int)values->values[statement->params[i]].len;
+		ordered->formats[i] = 1;
+	}
+}
 
 static void send_plain(PGconn *conn, const char *text)
 {
@@ -112,21 +129,16 @@ static void send_plain(PGconn *conn, const char *text)
 void server_send(PGconn *conn, const struct sql_statement *statement, const char *text,
 		 const struct server_values *values)
 {
-	const char *bytes[SQL_PARAMS];
-	int lengths[SQL_PARAMS], formats[SQL_PARAMS], i;
+	struct libpq_values ordered;
 
-	for (i = 0; i < statement->n_params; i++) {
-		bytes[i] = values->values[statement->params[i]].bytes;
-		lengths[i] = (int)values->values[statement->params[i]].len;
-		formats[i] = 1;
-	}
+	order_values(statement, values, &ordered);
 	if (PQenterPipelineMode(conn) != 1)
 		server_die("%s", PQerrorMessage(conn));
-	send_plain(conn, "BEGIN ISOLATION LEVEL READ COMMITTED");
+	send_plain(conn, BEGIN);
 	send_plain(conn, SETTINGS);
 	send_plain(conn, statement->before != NULL ? statement->before : "SELECT");
-	if (PQsendQueryParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, bytes,
-			      lengths, formats, 1) != 1)
+	if (PQsendQueryParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, ordered.bytes,
+			      ordered.lengths, ordered.formats, 1) != 1)
 		server_die("%s", PQerrorMessage(conn));
 	send_plain(conn, "COMMIT");
 	if (PQpipelineSync(conn) != 1)
@@ -170,6 +182,27 @@ PGresult *server_execute(PGconn *conn, const struct sql_statement *statement, co
 {
 	server_send(conn, statement, text, values);
 	return server_finish(conn);
+}
+
+void server_begin(PGconn *conn)
+{
+	PQclear(query(conn, BEGIN));
+	PQclear(query(conn, SETTINGS));
+}
+
+PGresult *server_add(PGconn *conn, const struct sql_statement *statement, const char *text,
+		     const struct server_values *values)
+{
+	struct libpq_values ordered;
+
+	order_values(statement, values, &ordered);
+	return PQexecParams(conn, text != NULL ? text : statement->text, statement->n_params, NULL, ordered.bytes,
+			    ordered.lengths, ordered.formats, 1);
+}
+
+void server_end(PGconn *conn)
+{
+	PQclear(query(conn, "COMMIT"));
 }
 
 struct slice server_cell(const PGresult *result, int row, int column)

@@ -39,6 +39,12 @@ PGresult *server_finish(PGconn *conn);
 PGresult *server_execute(PGconn *conn, const struct sql_statement *statement, const char *text,
 			 const struct server_values *values);
 
+/* Several in one transaction, as a command sends them: begin, then add, then end, which commits if none has failed. */
+void server_begin(PGconn *conn);
+PGresult *server_add(PGconn *conn, const struct sql_statement *statement, const char *text,
+		     const struct server_values *values);
+void server_end(PGconn *conn);
+
 struct slice server_cell(const PGresult *result, int row, int column);
 int64_t server_int8(const PGresult *result, int row, int column); /* 0 for NULL */
 int32_t server_int4(const PGresult *result, int row, int column);

@@ -137,6 +137,13 @@ void world_overtaken(struct race_world *world, int64_t id)
 	unlock(world);
 }
 
+void world_skipped(struct race_world *world, int64_t id)
+{
+	lock(world);
+	world->rows[id].overtaken = true;
+	unlock(world);
+}
+
 int64_t world_recent(struct race_world *world, struct backoff_random *random)
 {
 	int64_t newest;
@@ -391,18 +398,18 @@ static void join(struct race_thread *threads, int n)
 
 uint64_t world_run(struct race_world *world, int seconds)
 {
-	struct race_thread workers[RACE_WORKERS], writers[RACE_WRITERS], people;
+	struct race_thread workers[RACE_WORKERS], writers[RACE_WRITERS], people[RACE_PEOPLE];
 	PGconn *conn = server_connect(world->dsn, "race");
 	struct backoff_random random;
 
 	backoff_seed(&random, world->seed);
 	start(world, workers, RACE_WORKERS, worker_main);
 	start(world, writers, RACE_WRITERS, writer_main);
-	start(world, &people, 1, people_main);
+	start(world, people, RACE_PEOPLE, people_main);
 	race_pause_us(seconds * INT64_C(1000000));
 	world->quiet = true;
 	join(writers, RACE_WRITERS);
-	join(&people, 1);
+	join(people, RACE_PEOPLE);
 	finish(world, conn, &random);
 	world->stop = true;
 	join(workers, RACE_WORKERS);
@@ -414,11 +421,12 @@ uint64_t world_run(struct race_world *world, int seconds)
 void world_print(struct race_world *world)
 {
 	printf("%s: seed %lu: %ld rows, %lu claims, %lu deliveries, %lu edits, %lu by hand, %lu crashes, %lu lost answers, %lu sleeps, "
-	       "%lu raced, %lu fenced, %lu expired, %lu swept, %lu parked, %lu pulled, %lu suspects, %lu far: %lu failures\n",
+	       "%lu raced, %lu fenced, %lu expired, %lu swept, %lu parked, %lu pulled, %lu suspects, %lu far, %lu retried, %lu skipped: %lu failures\n",
 	       world->variant->name, (unsigned long)world->seed, (long)world->n_rows, (unsigned long)world->claims,
 	       (unsigned long)world->deliveries, (unsigned long)world->edits, (unsigned long)world->by_hand,
 	       (unsigned long)world->crashes, (unsigned long)world->lost, (unsigned long)world->slept,
 	       (unsigned long)world->raced, (unsigned long)world->fenced, (unsigned long)world->expired,
 	       (unsigned long)world->swept, (unsigned long)world->parked, (unsigned long)world->pulled,
-	       (unsigned long)world->suspects, (unsigned long)world->far, (unsigned long)world->failures);
+	       (unsigned long)world->suspects, (unsigned long)world->far, (unsigned long)world->retried,
+	       (unsigned long)world->skipped, (unsigned long)world->failures);
 }
