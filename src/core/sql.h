@@ -76,12 +76,14 @@ enum sql_param {
 enum sql_claim_column {
 	SQL_C_CANDIDATES, /* int8: due rows found; as many as the limit: there may be more. 0 for a suspect claim */
 	SQL_C_PARKED,	  /* int8 */
-	SQL_C_PULLED,	  /* int8 */
-	SQL_C_FREE,	  /* int8: rows found free, of keys or without */
-	SQL_C_FIRST_DUE,  /* timestamptz: position of the first candidate; NULL: none */
-	SQL_C_FIRST_ID,	  /* text */
-	SQL_C_LAST_DUE,	  /* timestamptz: position of the last one whose bytes were in the bound; NULL: none */
-	SQL_C_LAST_ID,	  /* text */
+	SQL_C_PARKED_OWN, /* int8: of these, rows that were in flight under an ended lease of the same owner, */
+	SQL_C_PARKED_FOREIGN, /* int8: and of another owner, or nobody knows whose */
+	SQL_C_PULLED,	      /* int8 */
+	SQL_C_FREE,	      /* int8: rows found free, of keys or without */
+	SQL_C_FIRST_DUE,      /* timestamptz: position of the first candidate; NULL: none */
+	SQL_C_FIRST_ID,	      /* text */
+	SQL_C_LAST_DUE,	      /* timestamptz: position of the last one whose bytes were in the bound; NULL: none */
+	SQL_C_LAST_ID,	      /* text */
 	SQL_C_FULL, /* int4: 1 when the table now has as many rows in flight as it may: more may be due. 0 without await */
 	SQL_C_ID,	    /* text */
 	SQL_C_ORDER,	    /* text; NULL when it is the id */

@@ -109,11 +109,12 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "    FROM run r JOIN {table} b ON {b.r} = r.open[r.free + 1]\n"
 	 "   WHERE r.free < r.n AND {b.open} AND {b.status} <> {in_flight} AND ({b.status} = {failed} OR {b.due} > now())\n"
 	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),"},
-	/* They get the obstacle's time, once, so that no later claim reads and locks them; nor are they in flight any more. */
+	/* They get the obstacle's time, once, so that no later claim reads and locks them; nor are they in flight any more. So it
+	 * is here that a lease which has ended is told of. */
 	{KEYED, 0,
 	 "parked AS (\n"
 	 "  UPDATE {table} o SET {available_at} = w.until, {status} = {pending}{and_unleased}{and_updated}\n"
-	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING 1),"},
+	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING w.r),"},
 	/* Open rows of a key that are due, but later than its candidates (due order need not be id order): the scan would meet
 	 * only followers for ever. They are drawn forward for the next claim. Heads whose lease has ended too: where the lease
 	 * stands in available_at they are behind all followers that were never claimed. IS TRUE hides from the planner that
@@ -135,10 +136,8 @@ const struct sqltext_part sqlclaim_claim[] = {
 	 "            WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,\n"
 	 "       {claimed_rest}\n"
 	 "  FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,"},
-	{KEYED, 0,
-	 "               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,"},
-	{0, KEYED,
-	 "               0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,"},
+	{KEYED, 0, "               {parked}, (SELECT count(*) FROM pulled) AS pulled,"},
+	{0, KEYED, "               {parked}, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,"},
 	{KEYED | SQLTEXT_PLAIN, 0, "               (SELECT coalesce(sum(free), 0) FROM run) AS free,"},
 	/* By id a row that changed since the snapshot may drop out of the update, and its followers would go without it. Then
 	 * the statement fails as a whole, in the same round trip: the text is no number. */
@@ -161,7 +160,7 @@ const struct sqltext_part sqlclaim_claim[] = {
  * claimed one a statement, with nothing else in memory. */
 const struct sqltext_part sqlclaim_suspect[] = {
 	{0, 0, "WITH candidate AS MATERIALIZED ("},
-	{KEYED, 0, "  SELECT {c.r} AS r, {c.order} AS ord, {c.key} AS key FROM {table} c"},
+	{KEYED, 0, "  SELECT {c.r} AS r, {c.order} AS ord, {c.key} AS key, {c.taken} AS taken FROM {table} c"},
 	{0, KEYED, "  SELECT {c.r} AS r FROM {table} c"},
 	{0, 0,
 	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.tries} >= 2 AND {c.tries} < {c.max}{c.and_not_late}{and_wanted}\n"
@@ -199,12 +198,12 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "     FOR NO KEY UPDATE OF b SKIP LOCKED),\n"
 	 "parked AS (\n"
 	 "  UPDATE {table} o SET {available_at} = w.until, {status} = {pending}{and_unleased}{and_updated}\n"
-	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING 1)"},
+	 "    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE {o.r} = w.r RETURNING w.r)"},
 	{0, 0,
 	 "SELECT tail.*, {claimed_id}, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,\n"
 	 "       CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,\n"
 	 "       {claimed_rest}\n"
-	 "  FROM (SELECT 0::bigint AS candidates, {parked} AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,\n"
+	 "  FROM (SELECT 0::bigint AS candidates, {parked}, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,\n"
 	 "               NULL::timestamptz AS first_due, NULL::text AS first_id,\n"
 	 "               NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail\n"
 	 "  FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST"},

@@ -191,8 +191,11 @@ static const struct expression {
 	{"full", SQLTEXT_AWAIT,
 	 "CASE WHEN (SELECT count(*) FROM in_flight) + (SELECT count(*) FROM fresh) >= {$max_in_flight} THEN 1 ELSE 0 END"},
 	{"full", 0, "0"},
-	{"parked", SQLTEXT_KEYED, "(SELECT count(*) FROM parked)"},
-	{"parked", 0, "0::bigint"},
+	{"parked", SQLTEXT_KEYED,
+	 "(SELECT count(*) FROM parked) AS parked,\n"
+	 "               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,\n"
+	 "               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign"},
+	{"parked", 0, "0::bigint AS parked, 0::bigint AS parked_own, 0::bigint AS parked_foreign"},
 
 	/* What can be counted without reading settled rows: see sqlcount.c. */
 	{"failed_count", SQLTEXT_HAS(COLUMN_SETTLED_AT), "(SELECT count(*) FROM failed)"},

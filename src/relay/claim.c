@@ -114,15 +114,8 @@ static void count_late(struct row *row)
 		    log_bytes("id", row->id.bytes, row->id.len), log_int("attempts", row->attempts));
 }
 
-static void count_taken(struct row *row)
+static void count_ended_lease(struct source *source, enum sql_taken taken)
 {
-	struct source *source = row->batch->source;
-	int32_t taken = pg_get_int4(batch_cell(row, SQL_C_TAKEN));
-
-	if (taken == SQL_TAKEN_LATE)
-		count_late(row);
-	if (taken == SQL_TAKEN_PENDING || taken == SQL_TAKEN_LATE)
-		return;
 	source->stats.lease_expired->value++;
 	if (taken == SQL_TAKEN_OWN) {
 		source->stats.duplicate_lease->value++;
@@ -131,11 +124,40 @@ static void count_taken(struct row *row)
 		source->stats.duplicate_crash->value++;
 		CRASH_POINT(COUNTED_CRASH_RECOVERED);
 	}
+}
+
+static const char *owner_word(enum sql_taken taken)
+{
+	return taken == SQL_TAKEN_OWN ? "self" : "other";
+}
+
+static void count_taken(struct row *row)
+{
+	struct source *source = row->batch->source;
+	enum sql_taken taken = (enum sql_taken)pg_get_int4(batch_cell(row, SQL_C_TAKEN));
+
+	if (taken == SQL_TAKEN_LATE)
+		count_late(row);
+	if (taken == SQL_TAKEN_PENDING || taken == SQL_TAKEN_LATE)
+		return;
+	count_ended_lease(source, taken);
 	CRASH_POINT(TAKEN_OVER);
 	LOG_LIMITED(LOG_WARN, "lease_expired", source->config->name, log_str("source", source->config->name),
-		    log_bytes("id", row->id.bytes, row->id.len),
-		    log_str("owner", taken == SQL_TAKEN_OWN ? "self" : "other"),
+		    log_bytes("id", row->id.bytes, row->id.len), log_str("owner", owner_word(taken)),
 		    log_int("attempts", row->attempts));
+}
+
+/* Rows in flight whose lease has ended, and which this claim has made pending, for they must wait behind others. */
+static void count_parked(struct source *source, int64_t rows, enum sql_taken taken)
+{
+	int64_t i;
+
+	for (i = 0; i < rows; i++)
+		count_ended_lease(source, taken);
+	if (rows > 0)
+		LOG_LIMITED(LOG_WARN, "lease_expired", source->config->name,
+			    log_str("source", source->config->name), log_str("owner", owner_word(taken)),
+			    log_int("parked", rows));
 }
 
 /* await: its consumer has had it already, and wants it once more, whatever becomes of its older self. */
@@ -333,6 +355,8 @@ static void claim_done(struct source *source, struct job *job, bool suspect)
 		choose_start(source, result, idle);
 		choose_due(source, job, more_to_claim(source, result, idle));
 	}
+	count_parked(source, tail_number(result, SQL_C_PARKED_OWN), SQL_TAKEN_OWN);
+	count_parked(source, tail_number(result, SQL_C_PARKED_FOREIGN), SQL_TAKEN_FOREIGN);
 	enter_rows(source, job);
 	if (source->suspect_held)
 		CRASH_POINT(SUSPECT_ENTERED);

@@ -151,7 +151,8 @@ def missing_topic(world):
         world.broker.create_topic(f"{case.outbox.topic}-late")
 
 
-@scenario({"RETRY_DECIDED": 4, "RETRY_WRITTEN": 4}, source={"retry": {"initial": "300ms", "multiplier": 1}}, mock=True,
+@scenario({"RETRY_DECIDED": 4, "RETRY_WRITTEN": 4}, mock=True,
+          source={"retry": {"initial": "300ms", "multiplier": 1, "max_attempts": 1000}},
           kafka={"properties": {"batch.num.messages": "1"}})
 def retries(world):
     """Requests are answered with an error that nobody is to blame for."""

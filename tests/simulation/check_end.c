@@ -99,8 +99,7 @@ static void check_counters(struct sim *sim, struct metrics *metrics, const doubl
 	double expired = counted(sim, metrics, METRIC_LEASE_EXPIRED, NULL);
 	double fenced = counted(sim, metrics, METRIC_SETTLE_FENCED, NULL);
 
-	/* What was parked behind a failed row leaves no trace of its lost lease. */
-	if (lease + crash + unseen + (double)checker->parked_from_flight <
+	if (lease + crash + unseen + (double)checker->parked_uncounted <
 	    windows[WINDOW_LEASE] + windows[WINDOW_CRASH])
 		sim_fail(sim, "uncounted-duplicate",
 			 "%.0f rows were delivered again after a lease, %.0f are counted",

@@ -295,16 +295,23 @@ static void note_expired(struct start *start, const struct effect *effect)
 			 (long long)effect->row->id);
 }
 
+static bool is_parked_from_flight(const struct effect *effect)
+{
+	return effect->kind == EFFECT_MOVED && effect->before->state == ROW_IN_FLIGHT &&
+	       effect->after->state == ROW_PENDING;
+}
+
 /* A row in flight that does not become due is nobody's. */
 static void check_moved(struct start *start, const struct statement *statement, const struct effect *effect)
 {
 	if (effect->after->state == ROW_IN_FLIGHT && effect->after->available_at > statement->xact.now)
 		sim_fail(start->sim, "parked-in-flight", "row %lld is parked, and in flight",
 			 (long long)effect->row->id);
-	if (effect->before->state != ROW_IN_FLIGHT || effect->after->state != ROW_PENDING)
+	if (!is_parked_from_flight(effect))
 		return;
-	/* Its lease had run out, but whoever claims it later finds it pending: neither counted nor a suspect. */
-	start->sim->checker->parked_from_flight++;
+	/* Its lease had run out, but whoever claims it later finds it pending: it is counted now, unless the answer is lost, and
+	 * no suspect. */
+	start->sim->checker->parked_uncounted++;
 	record_of(start->sim, effect->row)->parked = true;
 }
 
@@ -437,6 +444,10 @@ static void claim_told(struct start *start, const struct statement *statement, e
 		const struct effect *effect = &statement->effects[i];
 		struct claim_record *claim = record_claim(effect->row, start, effect->after->lease_until);
 
+		if (verdict == VERDICT_OK && is_parked_from_flight(effect)) {
+			start->sim->checker->parked_uncounted--;
+			takeovers_told(start, 1);
+		}
 		/* Not committed (yet): what is published then is unclaimed. */
 		if (effect->kind != EFFECT_CLAIMED || claim == NULL)
 			continue;

@@ -180,10 +180,14 @@ static void claim_row(struct statement *statement, const struct pick *pick)
 static void park(struct statement *statement, const struct pick *picks, size_t n, int64_t until)
 {
 	for (size_t i = 0; i < n; i++) {
+		enum sql_taken taken;
 		struct version *version;
 
 		if (!found_by_ctid(statement, &picks[i]))
 			continue;
+		taken = statement_taken(statement, picks[i].version);
+		statement->parked_own += taken == SQL_TAKEN_OWN;
+		statement->parked_foreign += taken == SQL_TAKEN_FOREIGN;
 		version = statement_write(statement, EFFECT_MOVED, picks[i].row);
 		version->available_at = until;
 		statement->parked++;

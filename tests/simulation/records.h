@@ -42,7 +42,7 @@ struct checker {
 	int64_t most_attempts; /* of all settings */
 	struct table *table;
 	bool only_crashers;
-	uint64_t possibly_told, takeovers_told, parked_from_flight;
+	uint64_t possibly_told, takeovers_told, parked_uncounted;
 	uint64_t unseen; /* answers that a crash took along before they were counted */
 	struct check_totals totals;
 };

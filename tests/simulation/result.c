@@ -102,21 +102,13 @@ static void put_tail(struct db_result *result, const struct statement *statement
 {
 	put_integer(result, statement->candidates, 8);
 	put_integer(result, statement->parked, 8);
+	put_integer(result, statement->parked_own, 8);
+	put_integer(result, statement->parked_foreign, 8);
 	put_integer(result, statement->pulled, 8);
 	put_integer(result, statement->free, 8);
 	put_position(result, statement, statement->first, statement->first_id);
 	put_position(result, statement, statement->last, statement->last_id);
 	put_integer(result, 0, 4);
-}
-
-static int taken_from(const struct version *before, const struct version *after)
-{
-	if (before->state == ROW_PENDING)
-		return 0;
-	if (before->lease_owner == NULL || after->lease_owner == NULL ||
-	    strcmp(before->lease_owner, after->lease_owner) != 0)
-		return 2;
-	return 1;
 }
 
 static void put_payload(struct db_result *result, const struct effect *effect)
@@ -149,7 +141,7 @@ static void put_claimed(struct db_result *result, const struct statement *statem
 	put_integer(result, statement->params.max_attempts, 4);
 	put_integer(result, effect->after->lease_until, 8);
 	put_integer(result, effect->row->created_at, 8);
-	put_integer(result, taken_from(effect->before, effect->after), 4);
+	put_integer(result, statement_taken(statement, effect->before), 4);
 	put_payload(result, effect);
 	for (int i = SQL_C_HEADERS; i < SQL_CLAIM_COLUMNS; i++)
 		put(result, SLICE_NULL);

@@ -41,6 +41,17 @@ bool statement_expired(const struct statement *statement, const struct version *
 	       statement->sim->broken == BREAK_LEASE_TIME;
 }
 
+enum sql_taken statement_taken(const struct statement *statement, const struct version *version)
+{
+	const char *owner = statement->params.owner;
+
+	if (version->state == ROW_PENDING)
+		return SQL_TAKEN_PENDING;
+	if (owner != NULL && version->lease_owner != NULL && strcmp(version->lease_owner, owner) == 0)
+		return SQL_TAKEN_OWN;
+	return SQL_TAKEN_FOREIGN;
+}
+
 int pick_by_due(const void *a, const void *b)
 {
 	const struct pick *x = a, *y = b;

@@ -47,7 +47,7 @@ struct statement {
 	struct xact xact;
 	struct effect *effects; /* all rows it writes */
 	size_t n_effects, size_effects;
-	int64_t candidates, parked, pulled, free;
+	int64_t candidates, parked, parked_own, parked_foreign, pulled, free;
 	const struct version *first, *last; /* of its first and last candidates, */
 	int64_t first_id, last_id;
 	size_t next_outcome; /* a settle that waits goes on here */
@@ -85,6 +85,9 @@ struct version *statement_write(struct statement *statement, enum effect_kind ki
 
 /* An in-flight row whose lease has ended. */
 bool statement_expired(const struct statement *statement, const struct version *version);
+
+/* Which lease the statement's owner takes over with such a row, or makes an end of. */
+enum sql_taken statement_taken(const struct statement *statement, const struct version *version);
 
 /* Rows and their versions, to be sorted. */
 struct pick {

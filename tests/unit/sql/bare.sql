@@ -44,7 +44,7 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1),
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING w.r),
 late AS MATERIALIZED (
   SELECT b.ctid AS r, nullif(r.due, '-infinity') AS due
     FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "Billing"."Out Box" b ON b.ctid = u.r
@@ -58,7 +58,9 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, (SELECT count(*) FROM pulled) AS pulled,
                (SELECT coalesce(sum(free), 0) FROM run) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
                last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
@@ -114,7 +116,7 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1),
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING w.r),
 late AS MATERIALIZED (
   SELECT b.ctid AS r, nullif(r.due, '-infinity') AS due
     FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "Billing"."Out Box" b ON b.ctid = u.r
@@ -128,7 +130,9 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, (SELECT count(*) FROM pulled) AS pulled,
                (SELECT coalesce(sum(free), 0) FROM run) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
                last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
@@ -137,10 +141,10 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
                (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
   FULL JOIN claimed ON false ORDER BY claimed.ord NULLS FIRST;
 
----- statement 2 (parameters 0 3 7 8)
+---- statement 2 (parameters 3 0 7 8)
 WITH candidate AS MATERIALIZED (
-  SELECT c.ctid AS r, c."id" AS ord, c."aggregate_id" AS key FROM "Billing"."Out Box" c
-   WHERE c."status" IN ('it''s', 'SENDING') AND coalesce(c."available_at", '-infinity') <= now() AND c."status" = 'SENDING' AND coalesce(c."available_at", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < least(coalesce(c."max_retry", $1::int), 2147483647)::int
+  SELECT c.ctid AS r, c."id" AS ord, c."aggregate_id" AS key, CASE WHEN c."status" = 'it''s' THEN 0 WHEN c."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "Billing"."Out Box" c
+   WHERE c."status" IN ('it''s', 'SENDING') AND coalesce(c."available_at", '-infinity') <= now() AND c."status" = 'SENDING' AND coalesce(c."available_at", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < least(coalesce(c."max_retry", $2::int), 2147483647)::int
    ORDER BY coalesce(c."available_at", '-infinity'), c."id" LIMIT 100 FOR UPDATE SKIP LOCKED),
 by_key AS MATERIALIZED (SELECT key, array_agg(r ORDER BY ord) AS rs FROM candidate GROUP BY key),
 head AS MATERIALIZED (
@@ -148,14 +152,14 @@ head AS MATERIALIZED (
       SELECT p.ctid AS r FROM "Billing"."Out Box" p WHERE p."aggregate_id" BETWEEN k.key AND k.key AND p."status" IN ('it''s', 'SENDING')
        ORDER BY p."aggregate_id", p."id" LIMIT 1 OFFSET 0) h ON true),
 one AS MATERIALIZED (
-  SELECT o.ctid AS r, CASE WHEN o."status" = 'it''s' THEN 0 WHEN o."lease_owner" = $2::text THEN 1 ELSE 2 END AS taken FROM "Billing"."Out Box" o
+  SELECT o.ctid AS r, CASE WHEN o."status" = 'it''s' THEN 0 WHEN o."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "Billing"."Out Box" o
    WHERE o.ctid = ANY (ARRAY(SELECT r FROM head))
-     AND o."status" IN ('it''s', 'SENDING') AND coalesce(o."available_at", '-infinity') <= now() AND o."status" = 'SENDING' AND coalesce(o."available_at", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < least(coalesce(o."max_retry", $1::int), 2147483647)::int
+     AND o."status" IN ('it''s', 'SENDING') AND coalesce(o."available_at", '-infinity') <= now() AND o."status" = 'SENDING' AND coalesce(o."available_at", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < least(coalesce(o."max_retry", $2::int), 2147483647)::int
    LIMIT 1 FOR UPDATE SKIP LOCKED),
 claimed AS (
-  UPDATE "Billing"."Out Box" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "available_at" = now() + $3::interval, "lease_owner" = $2::text, "changed" = now()
+  UPDATE "Billing"."Out Box" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "available_at" = now() + $3::interval, "lease_owner" = $1::text, "changed" = now()
    WHERE o.ctid = ANY (ARRAY(SELECT r FROM one))
-  RETURNING o."id" AS id, o."id" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, least(coalesce(o."max_retry", $1::int), 2147483647)::int AS max,
+  RETURNING o."id" AS id, o."id" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, least(coalesce(o."max_retry", $2::int), 2147483647)::int AS max,
             o."available_at"::timestamptz AS lease, NULL::timestamptz AS created, o."payload"::text AS payload,
             NULL::text AS headers, o."event_type"::text AS topic, NULL::text AS partition,
             NULL::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
@@ -165,11 +169,13 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "Billing"."Out Box" o SET "available_at" = w.until, "status" = 'it''s', "lease_owner" = NULL, "changed" = now()
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1)
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING w.r)
 SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,
        CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
-  FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
+  FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
                NULL::timestamptz AS first_due, NULL::text AS first_id,
                NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail
   FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;

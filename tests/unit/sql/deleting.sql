@@ -22,7 +22,7 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,
+               0::bigint AS parked, 0::bigint AS parked_own, 0::bigint AS parked_foreign, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
                last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
           FROM (VALUES (1)) one LEFT JOIN
@@ -55,7 +55,7 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,
+               0::bigint AS parked, 0::bigint AS parked_own, 0::bigint AS parked_foreign, 0::bigint AS pulled, (SELECT count(*) FROM candidate) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
                last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
           FROM (VALUES (1)) one LEFT JOIN
@@ -84,7 +84,7 @@ claimed AS (
 SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,
        CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
-  FROM (SELECT 0::bigint AS candidates, 0::bigint AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
+  FROM (SELECT 0::bigint AS candidates, 0::bigint AS parked, 0::bigint AS parked_own, 0::bigint AS parked_foreign, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
                NULL::timestamptz AS first_due, NULL::text AS first_id,
                NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail
   FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;

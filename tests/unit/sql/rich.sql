@@ -51,7 +51,7 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o."id" = w.r RETURNING 1),
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o."id" = w.r RETURNING w.r),
 late AS MATERIALIZED (
   SELECT b."id" AS r, r.due AS due
     FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "public"."event_outbox" b ON b."id" = u.r
@@ -65,7 +65,9 @@ SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempt
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, (SELECT count(*) FROM pulled) AS pulled,
                (SELECT CASE WHEN chosen = taken THEN free
                             ELSE concat('outboxd: claim raced, ', taken, ' of ', chosen)::int END
                   FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), 0) AS chosen,
@@ -131,7 +133,7 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o."id" = w.r RETURNING 1),
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o."id" = w.r RETURNING w.r),
 late AS MATERIALIZED (
   SELECT b."id" AS r, r.due AS due
     FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "public"."event_outbox" b ON b."id" = u.r
@@ -145,7 +147,9 @@ SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempt
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, (SELECT count(*) FROM pulled) AS pulled,
                (SELECT CASE WHEN chosen = taken THEN free
                             ELSE concat('outboxd: claim raced, ', taken, ' of ', chosen)::int END
                   FROM (SELECT coalesce(sum(free), 0) AS free, coalesce(sum(free) FILTER (WHERE keyed), 0) AS chosen,
@@ -157,10 +161,10 @@ SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempt
                (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
   FULL JOIN claimed ON false ORDER BY claimed.ord NULLS FIRST;
 
----- statement 2 (parameters 0 3 7 8)
+---- statement 2 (parameters 3 0 7 8)
 WITH candidate AS MATERIALIZED (
-  SELECT c."id" AS r, c."seq" AS ord, c."aggregate_id" AS key FROM "public"."event_outbox" c
-   WHERE c."settled_at" IS NULL AND c."available_at" <= now() AND c."status" = 'SENDING' AND coalesce(c."lease_until", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < $1::int
+  SELECT c."id" AS r, c."seq" AS ord, c."aggregate_id" AS key, CASE WHEN c."status" = 'PENDING' THEN 0 WHEN c."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "public"."event_outbox" c
+   WHERE c."settled_at" IS NULL AND c."available_at" <= now() AND c."status" = 'SENDING' AND coalesce(c."lease_until", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < $2::int
      AND (
 region = '{eu}' -- canary
          )
@@ -172,17 +176,17 @@ head AS MATERIALIZED (
        WHERE (p."aggregate_id" IN (SELECT key FROM by_key)) IS TRUE AND p."settled_at" IS NULL AND p."status" IN ('PENDING', 'SENDING', 'FAILED')
        ORDER BY p."aggregate_id", p."seq") h ON h.key = k.key),
 one AS MATERIALIZED (
-  SELECT o."id" AS r, CASE WHEN o."status" = 'PENDING' THEN 0 WHEN o."lease_owner" = $2::text THEN 1 ELSE 2 END AS taken FROM "public"."event_outbox" o
+  SELECT o."id" AS r, CASE WHEN o."status" = 'PENDING' THEN 0 WHEN o."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "public"."event_outbox" o
    WHERE o."id" = ANY (ARRAY(SELECT r FROM head))
-     AND o."settled_at" IS NULL AND o."available_at" <= now() AND o."status" = 'SENDING' AND coalesce(o."lease_until", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < $1::int
+     AND o."settled_at" IS NULL AND o."available_at" <= now() AND o."status" = 'SENDING' AND coalesce(o."lease_until", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < $2::int
      AND (
 region = '{eu}' -- canary
          )
    LIMIT 1 FOR UPDATE SKIP LOCKED),
 claimed AS (
-  UPDATE "public"."event_outbox" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 32766) + 1, "lease_until" = now() + $3::interval, "lease_owner" = $2::text
+  UPDATE "public"."event_outbox" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 32766) + 1, "lease_until" = now() + $3::interval, "lease_owner" = $1::text
    WHERE o."id" = ANY (ARRAY(SELECT r FROM one))
-  RETURNING o."id" AS id, o."seq" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, $1::int AS max,
+  RETURNING o."id" AS id, o."seq" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, $2::int AS max,
             o."lease_until"::timestamptz AS lease, o."created_at"::timestamptz AS created, o."payload" AS payload,
             o."headers"::text AS headers, o."topic"::text AS topic, o."part"::text AS partition,
             o."at"::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
@@ -192,11 +196,13 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o."id" = w.r RETURNING 1)
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o."id" = w.r RETURNING w.r)
 SELECT tail.*, claimed.id::text, claimed.ord::text, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,
        CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
-  FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
+  FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
                NULL::timestamptz AS first_due, NULL::text AS first_id,
                NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail
   FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;

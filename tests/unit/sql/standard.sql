@@ -44,7 +44,7 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1),
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING w.r),
 late AS MATERIALIZED (
   SELECT b.ctid AS r, nullif(r.due, '-infinity') AS due
     FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "public"."event_outbox" b ON b.ctid = u.r
@@ -58,7 +58,9 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, (SELECT count(*) FROM pulled) AS pulled,
                (SELECT coalesce(sum(free), 0) FROM run) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
                last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
@@ -114,7 +116,7 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1),
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING w.r),
 late AS MATERIALIZED (
   SELECT b.ctid AS r, nullif(r.due, '-infinity') AS due
     FROM run r CROSS JOIN LATERAL unnest(r.open[r.free + 1 : r.n]) u (r) JOIN "public"."event_outbox" b ON b.ctid = u.r
@@ -128,7 +130,9 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
             WHEN claimed.id IN (SELECT id FROM candidate WHERE taken = 1) THEN 1 ELSE 0 END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
   FROM (SELECT (SELECT count(*) FROM scanned) AS candidates,
-               (SELECT count(*) FROM parked) AS parked, (SELECT count(*) FROM pulled) AS pulled,
+               (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, (SELECT count(*) FROM pulled) AS pulled,
                (SELECT coalesce(sum(free), 0) FROM run) AS free,
                first.due::timestamptz AS first_due, first.ord::text AS first_id,
                last.due::timestamptz AS last_due, last.ord::text AS last_id, 0 AS full
@@ -137,10 +141,10 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
                (SELECT due, ord FROM candidate ORDER BY due DESC, ord DESC LIMIT 1) last ON true) tail
   FULL JOIN claimed ON false ORDER BY claimed.ord NULLS FIRST;
 
----- statement 2 (parameters 0 3 7 8)
+---- statement 2 (parameters 3 0 7 8)
 WITH candidate AS MATERIALIZED (
-  SELECT c.ctid AS r, c."id" AS ord, c."aggregate_id" AS key FROM "public"."event_outbox" c
-   WHERE c."settled_at" IS NULL AND coalesce(c."available_at", '-infinity') <= now() AND c."status" = 'SENDING' AND coalesce(c."lease_until", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < $1::int
+  SELECT c.ctid AS r, c."id" AS ord, c."aggregate_id" AS key, CASE WHEN c."status" = 'PENDING' THEN 0 WHEN c."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "public"."event_outbox" c
+   WHERE c."settled_at" IS NULL AND coalesce(c."available_at", '-infinity') <= now() AND c."status" = 'SENDING' AND coalesce(c."lease_until", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < $2::int
    ORDER BY coalesce(c."available_at", '-infinity'), c."id" LIMIT 100 FOR UPDATE SKIP LOCKED),
 by_key AS MATERIALIZED (SELECT key, array_agg(r ORDER BY ord) AS rs FROM candidate GROUP BY key),
 head AS MATERIALIZED (
@@ -148,14 +152,14 @@ head AS MATERIALIZED (
       SELECT p.ctid AS r FROM "public"."event_outbox" p WHERE p."aggregate_id" BETWEEN k.key AND k.key AND p."settled_at" IS NULL AND p."status" IN ('PENDING', 'SENDING', 'FAILED')
        ORDER BY p."aggregate_id", p."id" LIMIT 1 OFFSET 0) h ON true),
 one AS MATERIALIZED (
-  SELECT o.ctid AS r, CASE WHEN o."status" = 'PENDING' THEN 0 WHEN o."lease_owner" = $2::text THEN 1 ELSE 2 END AS taken FROM "public"."event_outbox" o
+  SELECT o.ctid AS r, CASE WHEN o."status" = 'PENDING' THEN 0 WHEN o."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "public"."event_outbox" o
    WHERE o.ctid = ANY (ARRAY(SELECT r FROM head))
-     AND o."settled_at" IS NULL AND coalesce(o."available_at", '-infinity') <= now() AND o."status" = 'SENDING' AND coalesce(o."lease_until", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < $1::int
+     AND o."settled_at" IS NULL AND coalesce(o."available_at", '-infinity') <= now() AND o."status" = 'SENDING' AND coalesce(o."lease_until", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < $2::int
    LIMIT 1 FOR UPDATE SKIP LOCKED),
 claimed AS (
-  UPDATE "public"."event_outbox" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "lease_until" = now() + $3::interval, "lease_owner" = $2::text
+  UPDATE "public"."event_outbox" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "lease_until" = now() + $3::interval, "lease_owner" = $1::text
    WHERE o.ctid = ANY (ARRAY(SELECT r FROM one))
-  RETURNING o."id" AS id, o."id" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, $1::int AS max,
+  RETURNING o."id" AS id, o."id" AS ord, o."aggregate_id"::text AS key, o."attempts"::int AS attempts, $2::int AS max,
             o."lease_until"::timestamptz AS lease, o."created_at"::timestamptz AS created, o."payload"::text AS payload,
             o."headers"::text AS headers, NULL::text AS topic, NULL::text AS partition,
             NULL::bigint AS millis, o."event_type"::text AS template_0, o."aggregate_id"::text AS template_1)
@@ -165,11 +169,13 @@ claimed AS (
      FOR NO KEY UPDATE OF b SKIP LOCKED),
 parked AS (
   UPDATE "public"."event_outbox" o SET "available_at" = w.until, "status" = 'PENDING', "lease_until" = NULL, "lease_owner" = NULL
-    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING 1)
+    FROM (SELECT unnest(rs) AS r, until FROM waiting) w WHERE o.ctid = w.r RETURNING w.r)
 SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, claimed.max, claimed.lease, claimed.created,
        CASE WHEN claimed.id IS NOT NULL THEN (SELECT taken FROM one) END,
        claimed.payload, claimed.headers, claimed.topic, claimed.partition, claimed.millis, claimed.template_0, claimed.template_1
-  FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
+  FROM (SELECT 0::bigint AS candidates, (SELECT count(*) FROM parked) AS parked,
+               (SELECT count(*) FROM candidate WHERE taken = 1 AND r IN (SELECT r FROM parked)) AS parked_own,
+               (SELECT count(*) FROM candidate WHERE taken = 2 AND r IN (SELECT r FROM parked)) AS parked_foreign, 0::bigint AS pulled, (SELECT count(*) FROM one) AS free,
                NULL::timestamptz AS first_due, NULL::text AS first_id,
                NULL::timestamptz AS last_due, NULL::text AS last_id, 0 AS full) tail
   FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;
