@@ -114,11 +114,12 @@ def test_F038_defaults_and_contradictions(config):
     assert ":6:58: kafka.properties.acks: " in done.stderr and "enable.idempotence" in done.stderr, done.stderr
 
 
-def test_F036_F037_F039_F044_what_the_documentation_says():
+def test_F036_F037_F039_F044_F058_what_the_documentation_says():
     page = " ".join((ROOT / "docs/configuration.md").read_text().split())
     assert "none: as fast as may be, in any order" in page
     assert "uuids stand in the order of their bytes" in page
     assert "`TT0124` into partition 10 of 15" in page and "would say 9 and 23" in page
+    assert "does not end for a password that the server refuses" in page
     assert "36 bytes, the key, the value, and of each header its name, its value and 1 to 3 bytes" in page
 
 

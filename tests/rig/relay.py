@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -180,7 +181,13 @@ class Relay:
         lines = self.log().splitlines()[since:]
         told = [parse_event(line) for line in lines]
         assert all(told), [line for line, event in zip(lines, told) if not event]
-        return collections.Counter((line["event"], line.get("facility"), line.get("error")) for line in told)
+        return collections.Counter(tuple(line.get(name) for name in ("event", "facility", "error", "written")) for line in told)
+
+    def check_told(self, since, begin):
+        """What repeats was summed up: a line of a kind in ten seconds, and one at its begin and its end. begin: the time, of
+        time.monotonic(), at which the log had so many lines."""
+        told = self.told(since)
+        assert max(told.values()) <= 2 + (time.monotonic() - begin) / 10, told
 
     # ---- http
 
