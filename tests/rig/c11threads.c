@@ -1,10 +1,14 @@
 /* c11threads: the C library's threads.h in terms of pthreads, for the thread sanitizer: it watches pthreads alone, and knows
- * nothing of librdkafka's threads and locks otherwise. What the library uses; linked into the programs of `make tsan`. */
+ * nothing of librdkafka's threads and locks otherwise. What the library uses; and one call of our own that the sanitizer does not
+ * know either. Linked into the programs of `make tsan`. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <threads.h>
+#include <time.h>
+
+#define SECOND_NS 1000000000
 
 struct start {
 	thrd_start_t function;
@@ -102,4 +106,22 @@ int cnd_timedwait(cnd_t *condition, mtx_t *lock, const struct timespec *until)
 void cnd_destroy(cnd_t *condition)
 {
 	pthread_cond_destroy((pthread_cond_t *)condition);
+}
+
+int pthread_clockjoin_np(pthread_t thread, void **value, clockid_t clock, const struct timespec *until)
+{
+	struct timespec now, wall;
+
+	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_REALTIME, &wall);
+	wall.tv_sec += until->tv_sec - now.tv_sec;
+	wall.tv_nsec += until->tv_nsec - now.tv_nsec;
+	if (wall.tv_nsec < 0) {
+		wall.tv_sec--;
+		wall.tv_nsec += SECOND_NS;
+	} else if (wall.tv_nsec >= SECOND_NS) {
+		wall.tv_sec++;
+		wall.tv_nsec -= SECOND_NS;
+	}
+	return pthread_timedjoin_np(thread, value, &wall);
 }
