@@ -28,6 +28,10 @@
 	X(KEY_CONCLUDED, "all that was in flight of a key was refused, and it is decided")                    \
 	X(BATCH_CONDEMNED, "the rows of a refused batch are to be tried alone")                               \
 	X(ROW_FAILED, "a row is given up")                                                                    \
+	X(ROW_DOOMED, "a row is given up, and its dead letter is due")                                        \
+	X(LETTER_PUBLISHED, "a row's dead letter is in flight")                                               \
+	X(LETTER_DELIVERED, "a dead letter is delivered, and its row is about to become failed")              \
+	X(LETTER_SHORTENED, "a dead letter was too much for its topic, and goes on with less")                \
 	X(TOPIC_REFUSED, "a topic has refused a row")                                                         \
 	X(TOPIC_DEFERRED, "a row of a refused topic is put off untried")                                      \
 	X(TOPIC_RECOVERED, "a topic takes rows again")                                                        \

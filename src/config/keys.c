@@ -236,6 +236,10 @@ static const struct key source_keys[] = {
 	 .sentence = "The channel of NOTIFY that wakes the relay, at most 63 bytes; ~: polling only."},
 	{"retry", KEY_SECTION, offsetof(struct config_source, retry), .section = &retry_section,
 	 .sentence = "When and how often a row is tried again."},
+	{"dead_letter_topic", KEY_TEXT, offsetof(struct config_source, dead_letter_topic), .flags = KEY_NULLABLE,
+	 .sentence =
+		 "A row that is given up is published to this topic first, with its error in headers; it is failed only when "
+		 "Kafka has that. ~: no dead letters."},
 	{"postgres", KEY_SECTION, offsetof(struct config_source, postgres), .section = &postgres_section,
 	 .sentence = "For this source only: what differs from postgres at the top."},
 	{"kafka", KEY_SECTION, offsetof(struct config_source, kafka), .section = &kafka_section,

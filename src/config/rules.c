@@ -163,6 +163,21 @@ static void check_topic(struct load *load, const struct yamltree_node *node, con
 	}
 }
 
+static void check_dead_letters(struct load *load, const struct yamltree_node *node,
+			       const struct config_source *source)
+{
+	struct load_place place = place_of(node, "dead_letter_topic");
+
+	if (source->dead_letter_topic == NULL)
+		return;
+	if (!is_topic_name(source->dead_letter_topic))
+		load_conflict(load, place, nowhere, load_place(node),
+			      "dead_letter_topic: \"%s\" is not " TOPIC_RULE, source->dead_letter_topic);
+	else if (source->topic != NULL && strcmp(source->topic, source->dead_letter_topic) == 0)
+		load_conflict(load, place, place_of(node, "topic"), load_place(node),
+			      "dead_letter_topic is the topic of all rows: name another one");
+}
+
 /* A URI reference as RFC 3986 has it, as far as its characters go. */
 static bool is_uri(const char *text)
 {
@@ -212,6 +227,7 @@ void rules_check_source(struct load *load, const struct yamltree_node *node, con
 	check_columns(load, node, source);
 	check_states(load, node, source);
 	check_topic(load, node, source);
+	check_dead_letters(load, node, source);
 	check_format(load, node, source);
 	check_ordering(load, node, source);
 	check_amounts(load, node, source);

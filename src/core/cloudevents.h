@@ -5,6 +5,7 @@
 #define OUTBOXD_CORE_CLOUDEVENTS_H
 
 #include "core/headers.h"
+#include "core/timetext.h"
 
 struct cloudevent {
 	struct slice id, source, type, subject; /* SLICE_NULL or empty: none */
@@ -13,7 +14,7 @@ struct cloudevent {
 };
 
 /* What cloudevents_add asks headers_text for at most. */
-#define CLOUDEVENTS_TEXT_BYTES 32
+#define CLOUDEVENTS_TEXT_BYTES TIMETEXT_BYTES
 
 /* Adds the headers that neither the JSON column nor a template has said otherwise. An optional attribute that is not there, or that
  * the specification has no words for, is left out: an empty subject, a time before the year 1. */

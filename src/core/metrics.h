@@ -29,6 +29,8 @@ enum metric {
 	METRIC_SETTLED,		      /* source, outcome */
 	METRIC_RETRIES,		      /* source, error */
 	METRIC_FAILED,		      /* source, error */
+	METRIC_DEAD_LETTERS,	      /* source */
+	METRIC_DEAD_LETTERS_REFUSED,  /* source, error */
 	METRIC_LEASE_EXPIRED,	      /* source */
 	METRIC_RESULT_TIMEOUTS,	      /* source */
 	METRIC_SETTLE_FENCED,	      /* source */

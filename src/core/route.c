@@ -7,6 +7,8 @@
 #include "core/pgarray.h"
 #include "core/tracecontext.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TOPIC_MAX_BYTES 249
@@ -37,6 +39,7 @@ struct route {
 	const char *event_source; /* NULL: records are no CloudEvents */
 	const char *media_type;
 	struct event_cells event;
+	size_t error_cell; /* the row's last_error, for dead letters */
 	struct pieces topic;
 	struct pieces *templates; /* of the headers */
 	size_t n_templates;
@@ -119,6 +122,8 @@ struct route *route_new(const struct config_source *source, struct err *err)
 		route->event.event_id = cell_of_role(route, source, COLUMN_EVENT_ID);
 		route->event.type = cell_of_role(route, source, COLUMN_TYPE);
 	}
+	route->error_cell =
+		source->dead_letter_topic == NULL ? NO_CELL : cell_of_role(route, source, COLUMN_LAST_ERROR);
 	route->media_type = "application/octet-stream";
 	return route;
 }
@@ -223,6 +228,7 @@ static bool compose_topic(struct route *route, const struct slice *cells, struct
 	const struct piece *null = null_piece(pieces, cells);
 	struct slice topic = {route->topic_text, composed_len(pieces, cells)};
 
+	route->topic_text[0] = '\0';
 	if (null != NULL)
 		return err_set(err, "no topic: column %s is NULL", null->column);
 	if (topic.len > TOPIC_MAX_BYTES)
@@ -330,19 +336,27 @@ static void drop_malformed_trace(struct route *route, struct message *message)
 	}
 }
 
-static bool compose_headers(struct route *route, const struct slice *cells, struct message *message,
-			    struct err *err)
+/* Begins the headers, with room for so many bytes of text beside those of templates, and adds all that are not outboxd's own. */
+static bool begin_headers(struct route *route, const struct slice *cells, struct slice json, size_t text_bytes,
+			  struct err *err)
 {
-	size_t text_bytes = templates_len(route, cells), i;
+	size_t i;
 
-	if (route->event_source != NULL)
-		text_bytes += CLOUDEVENTS_TEXT_BYTES;
-	if (!headers_begin(&route->headers, cells[SQL_C_HEADERS], text_bytes, err))
+	text_bytes += templates_len(route, cells) + CLOUDEVENTS_TEXT_BYTES;
+	if (!headers_begin(&route->headers, json, text_bytes, err))
 		return false;
 	for (i = 0; i < route->n_templates; i++)
 		add_template(route, &route->templates[i], cells);
 	if (route->event_source != NULL)
 		add_event(route, cells);
+	return true;
+}
+
+static bool compose_headers(struct route *route, const struct slice *cells, struct message *message,
+			    struct err *err)
+{
+	if (!begin_headers(route, cells, cells[SQL_C_HEADERS], 0, err))
+		return false;
 	headers_end(&route->headers, message);
 	drop_malformed_trace(route, message);
 	return route->event_source == NULL || cloudevents_check(message, err);
@@ -356,6 +370,106 @@ bool route_compose(struct route *route, const struct slice *cells, struct messag
 	       parse_partition(cells[SQL_C_PARTITION], &message->partition, err) &&
 	       read_timestamp(cells[SQL_C_TIMESTAMP_MS], &message->timestamp_ms, err) &&
 	       compose_headers(route, cells, message, err);
+}
+
+/* ---- dead letters ---- */
+
+struct slice route_last_error(const struct route *route, const struct slice *cells)
+{
+	return cell_at(cells, route->error_cell);
+}
+
+static void add_omitted(struct headers *headers, const char *name, bool omitted)
+{
+	if (omitted)
+		headers_add(headers, slice_of(name), slice_of("omitted"));
+}
+
+#define LETTER_TEXT_BYTES (TIMETEXT_BYTES + 16)
+
+/* Begins with what headers the record would have, as far as they can be made: all but a bad column always can. */
+static void begin_letter(struct route *route, const struct slice *cells, enum route_letter letter)
+{
+	struct headers *headers = &route->headers;
+	struct err err;
+	bool made;
+
+	if (letter == LETTER_BARE) {
+		made = headers_begin(headers, SLICE_NULL, LETTER_TEXT_BYTES, &err);
+		add_omitted(headers, "outboxd-key", cells[SQL_C_KEY].bytes != NULL);
+		add_omitted(headers, "outboxd-headers", made);
+		return;
+	}
+	if (begin_headers(route, cells, cells[SQL_C_HEADERS], LETTER_TEXT_BYTES, &err))
+		return;
+	made = begin_headers(route, cells, SLICE_NULL, LETTER_TEXT_BYTES, &err);
+	add_omitted(headers, "outboxd-headers", made);
+}
+
+static void add_death(struct route *route, const struct slice *cells, const struct route_death *death)
+{
+	struct headers *headers = &route->headers;
+	struct slice error = death->error.bytes != NULL ? death->error : route_last_error(route, cells);
+	char *attempts = headers_text(headers, LETTER_TEXT_BYTES - TIMETEXT_BYTES);
+	char *failed_at = headers_text(headers, TIMETEXT_BYTES);
+
+	snprintf(attempts, LETTER_TEXT_BYTES - TIMETEXT_BYTES, "%" PRId32, death->attempts);
+	headers_add(headers, slice_of("outboxd-source"), death->source);
+	if (route->topic_text[0] != '\0')
+		headers_add(headers, slice_of("outboxd-topic"), slice_of(route->topic_text));
+	headers_add(headers, slice_of("outboxd-id"), cells[SQL_C_ID]);
+	headers_add(headers, slice_of("outboxd-error"), error.bytes != NULL ? error : slice_of("unknown"));
+	headers_add(headers, slice_of("outboxd-attempts"), slice_of(attempts));
+	headers_add(headers, slice_of("outboxd-failed-at"),
+		    (struct slice){failed_at, timetext_rfc3339(death->failed_at, failed_at)});
+}
+
+static bool is_repeated(const struct message *message, size_t i)
+{
+	static const char ours[] = "outboxd-";
+	struct slice name = message->headers[i].name;
+	size_t j;
+
+	if (name.len < sizeof(ours) || memcmp(name.bytes, ours, sizeof(ours) - 1) != 0)
+		return false;
+	for (j = i + 1; j < message->n_headers; j++)
+		if (slice_equal(name, message->headers[j].name))
+			return true;
+	return false;
+}
+
+/* A row that was a dead letter once may have such headers itself. */
+static void drop_older_deaths(struct route *route, struct message *message)
+{
+	size_t i = 0;
+
+	while (i < message->n_headers) {
+		if (is_repeated(message, i))
+			headers_take_out(&route->headers, message, i);
+		else
+			i++;
+	}
+}
+
+void route_compose_letter(struct route *route, const struct slice *cells, const struct route_death *death,
+			  struct message *message)
+{
+	struct err err;
+	bool routed = compose_topic(route, cells, &err);
+
+	(void)routed; /* what is no topic's name is told as it is */
+	*message = (struct message){.topic = death->topic, .partition = -1};
+	if (death->letter != LETTER_BARE)
+		message->key = cells[SQL_C_KEY];
+	if (death->letter == LETTER_WHOLE)
+		message->value = cells[SQL_C_PAYLOAD];
+	begin_letter(route, cells, death->letter);
+	add_omitted(&route->headers, "outboxd-payload",
+		    death->letter != LETTER_WHOLE && cells[SQL_C_PAYLOAD].bytes != NULL);
+	add_death(route, cells, death);
+	headers_end(&route->headers, message);
+	drop_malformed_trace(route, message);
+	drop_older_deaths(route, message);
 }
 
 /* Of a length as Kafka writes it: a signed number, its sign in the lowest bit, seven bits a byte. */

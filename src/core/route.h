@@ -47,6 +47,32 @@ void route_set_media_type(struct route *route, const char *media_type);
 bool route_compose(struct route *route, const struct slice *cells, struct message *message,
 		   struct err *err) must_check;
 
+/* How much of a row its dead letter has: less when Kafka does not take more. */
+enum route_letter {
+	LETTER_WHOLE,	      /* key, value and headers as the record has them */
+	LETTER_WITHOUT_VALUE, /* a null value, and a header that says so */
+	LETTER_BARE	      /* only what is said below */
+};
+
+/* What a dead letter says of the row's end. */
+struct route_death {
+	struct slice source, error; /* error SLICE_NULL: what the row's column says */
+	const char *topic;	    /* the dead letters' */
+	int32_t attempts;
+	int64_t failed_at; /* microseconds since 2000 */
+	enum route_letter letter;
+};
+
+/* Composes the dead letter of one row: the record as it would be, as far as it can be made, with headers outboxd-source,
+ * outboxd-topic (the record's), outboxd-id, outboxd-error, outboxd-attempts and outboxd-failed-at; and outboxd-payload,
+ * outboxd-key, outboxd-headers: "omitted" for what is not there. It borrows as route_compose does. The source must have had a
+ * dead_letter_topic. */
+void route_compose_letter(struct route *route, const struct slice *cells, const struct route_death *death,
+			  struct message *message);
+
+/* The row's last_error, among cells as above; SLICE_NULL: none, or no such column. Only with a dead_letter_topic. */
+struct slice route_last_error(const struct route *route, const struct slice *cells);
+
 /* A legal Kafka topic name: 1 to 249 of [a-zA-Z0-9._-], not "." or "..". */
 bool route_topic_valid(struct slice topic);
 

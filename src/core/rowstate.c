@@ -36,6 +36,8 @@ static const struct transition {
 	{ROW_IN_FLIGHT, ROW_LEASE_EXPIRED, NONE_LEFT, ROW_FAILED, "its lease ended during the last attempt"},
 	{ROW_IN_FLIGHT, ROW_RELEASE, ANY_ATTEMPTS, ROW_PENDING,
 	 "given back unsent (shutdown, outage): the attempt is given back too"},
+	{ROW_IN_FLIGHT, ROW_POSTPONE, ANY_ATTEMPTS, ROW_PENDING,
+	 "`dead_letter_topic`: it would have failed, and Kafka does not have its dead letter; the next claim is for that alone"},
 	{ROW_FAILED, ROW_COMMAND_RETRY, ANY_ATTEMPTS, ROW_PENDING, "`retry`: attempts 0, due at once"},
 	{ROW_FAILED, ROW_COMMAND_SKIP, ANY_ATTEMPTS, ROW_FAILED,
 	 "`skip`: settled, so that it no longer blocks its key"},
@@ -65,6 +67,7 @@ const char *row_event_name(enum row_event event)
 		[ROW_REJECT] = "reject",
 		[ROW_LEASE_EXPIRED] = "lease expired",
 		[ROW_RELEASE] = "release",
+		[ROW_POSTPONE] = "postpone",
 		[ROW_COMMAND_RETRY] = "retry command",
 		[ROW_COMMAND_SKIP] = "skip command",
 	};

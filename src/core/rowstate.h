@@ -29,6 +29,7 @@ enum row_event {
 	ROW_REJECT,	    /* can never be delivered */
 	ROW_LEASE_EXPIRED,  /* failed when no attempts are left */
 	ROW_RELEASE,	    /* given back unsent, with its attempt */
+	ROW_POSTPONE,	    /* given up, and Kafka does not have its dead letter */
 	ROW_COMMAND_RETRY,
 	ROW_COMMAND_SKIP
 };

@@ -87,7 +87,7 @@ void settle_add(struct settle *settle, const struct settle_row *row)
 	pgarray_add_bytes(&settle->arrays[SQL_P_LEASES], row->lease);
 	pgarray_add_bytes(&settle->arrays[SQL_P_STATES], slice_of(row->state));
 	pgarray_add_interval_us(&settle->arrays[SQL_P_DELAYS], row->delay_us);
-	pgarray_add_int4(&settle->arrays[SQL_P_BACKS], row->give_back ? 1 : 0);
+	pgarray_add_int4(&settle->arrays[SQL_P_BACKS], row->back);
 	pgarray_add_bytes(&settle->arrays[SQL_P_OWNERS], slice_of(row->owner));
 	if (row->error == NULL) {
 		pgarray_add_bytes(&settle->arrays[SQL_P_ERRORS], SLICE_NULL);

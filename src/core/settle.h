@@ -14,7 +14,7 @@ struct settle_row {
 	const char *owner;	/* of the row's own claim */
 	const char *state;	/* the table's label */
 	int64_t delay_us;	/* 0: none */
-	bool give_back;		/* the attempt */
+	int32_t back;		/* attempts given back; less than 0: so many more count as used */
 	const char *error;	/* NULL: keep; made valid UTF-8 and cut to SETTLE_ERROR_BYTES */
 };
 

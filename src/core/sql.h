@@ -17,7 +17,7 @@ enum sql_kind {
 	SQL_CLAIM,	 /* due rows, from the beginning of the due index */
 	SQL_CLAIM_FAR,	 /* the same from behind (far_due, far_id) */
 	SQL_SUSPECT,	 /* one expired row with two attempts or more */
-	SQL_EXPIRE,	 /* expired rows with no attempt left become failed */
+	SQL_EXPIRE,	 /* expired rows with no attempt left become failed, or pending for their dead letters */
 	SQL_SETTLE_SENT, /* claimed rows that were delivered: marked, or deleted */
 	SQL_SETTLE,	 /* claimed rows that were not: retried, released, failed */
 	SQL_SWEEP,	 /* frees parked rows whose key is no longer obstructed */
@@ -51,7 +51,7 @@ enum sql_param {
 	SQL_P_LEASES,	    /* timestamptz[] as received */
 	SQL_P_STATES,	    /* text[]: labels of the table's states */
 	SQL_P_DELAYS,	    /* interval[] (0: none) */
-	SQL_P_BACKS,	    /* int4[]: attempts given back, 0 or 1 */
+	SQL_P_BACKS,	    /* int4[]: attempts given back */
 	SQL_P_ERRORS,	    /* text[], NULL: keep */
 	SQL_P_OWNERS,	    /* text[]: the owner names of the rows' own claims */
 	SQL_P_FIRSTS,	    /* int4[]: where the ids of each claim begin in SQL_P_IDS, from 1, */
@@ -125,7 +125,7 @@ enum sql_change_column {
 };
 
 /* SQL_TRY returns nothing. SQL_SETTLE_SENT and SQL_SETTLE return one column: the ids (text) they changed, or which their consumers have finished meanwhile.
- * SQL_EXPIRE returns two: the ids it changed, and int4 1 where the result was late, not a lease over. SQL_SWEEP and SQL_UNPARK return one row:
+ * SQL_EXPIRE returns three: the ids it changed, int4 1 where the result was late, not a lease over, and int4 1 where the row has failed. SQL_SWEEP and SQL_UNPARK return one row:
  * int8 rows freed.
  * SQL_COUNT returns one row; failed, unknown and blocked keys are NULL where the table's layout has no index for them: */
 enum sql_count_column {
@@ -143,6 +143,8 @@ enum sql_count_column {
 };
 #define SQL_COUNT_COLUMNS (SQL_N_SNAPSHOT_AGE + 1)
 #define SQL_COUNT_BOUND 100000
+/* With dead letters: leases that may end for a row that was claimed for nothing but its own; then it is failed without. */
+#define SQL_DEATHS_MAX 6
 /* Rows SQL_SWEEP or SQL_UNPARK frees at most: when it freed so many it is to be repeated at once. */
 #define SQL_SWEEP_LIMIT 10000
 

@@ -11,13 +11,14 @@ const struct sqltext_part sqlawait_expire[] = {
 	{0, 0,
 	 "WITH over AS MATERIALIZED (\n"
 	 "  SELECT {p.id} AS id, {p.late} AS late FROM {table} p\n"
-	 "   WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}{and_wanted}\n"
+	 "   WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.used_up}{and_wanted}\n"
 	 "   ORDER BY {p.due}, {p.order} LIMIT 500 FOR UPDATE SKIP LOCKED)\n"
-	 "UPDATE {table} o SET {status} = {failed}, {available_at} = {sentinel}{and_unleased}{and_updated}"},
+	 "UPDATE {table} o SET {status} = {o.expired_status}, {available_at} = {o.expired_due}{and_unleased}{and_updated}"},
 	{ERROR, 0,
-	 "     , {last_error} = (CASE WHEN x.late THEN 'no result within {:result_timeout}' ELSE 'lease expired' END\n"
-	 "                       || format(', attempt %s of %s', {o.attempts}, {o.max}))::{:error_type}"},
-	{0, 0, "  FROM over x WHERE {o.id} BETWEEN x.id AND x.id\nRETURNING {o.id}::text, x.late::int"},
+	 "     , {last_error} = {o.lost}(CASE WHEN x.late THEN 'no result within {:result_timeout}' ELSE 'lease expired' END\n"
+	 "                       || format(', attempt %s of %s', {o.attempts}, {o.max})){o.end_lost}::{:error_type}"},
+	{0, 0,
+	 "  FROM over x WHERE {o.id} BETWEEN x.id AND x.id\nRETURNING {o.id}::text, x.late::int, ({o.status} = {failed})::int"},
 	{0, 0, NULL},
 };
 
@@ -62,7 +63,7 @@ const struct sqltext_part sqlawait_settle[] = {
 	 "     FOR UPDATE OF o),\n"
 	 "written AS (\n"
 	 "  UPDATE {table} o\n"
-	 "     SET {status} = x.status{:status_cast}, {attempts} = greatest({o.tries} - x.back, 0),\n"
+	 "     SET {status} = x.status{:status_cast}, {attempts} = {o.tries_left},\n"
 	 "         {available_at} = CASE WHEN x.status = {failed} THEN {sentinel} ELSE now() + x.delay END"},
 	{ERROR, 0, "       , {last_error} = coalesce(x.error, {o.last_error})::{:error_type}"},
 	{0, 0,

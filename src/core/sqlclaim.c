@@ -163,7 +163,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	{KEYED, 0, "  SELECT {c.r} AS r, {c.order} AS ord, {c.key} AS key, {c.taken} AS taken FROM {table} c"},
 	{0, KEYED, "  SELECT {c.r} AS r FROM {table} c"},
 	{0, 0,
-	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.tries} >= 2 AND {c.tries} < {c.max}{c.and_not_late}{and_wanted}\n"
+	 "   WHERE {c.unfinished} AND {c.due} <= now() AND {c.expired} AND {c.crasher}{c.and_not_late}{and_wanted}\n"
 	 "   ORDER BY {c.due}, {c.order} LIMIT 100 FOR UPDATE SKIP LOCKED),"},
 	/* The first open row of each suspect's key: only that one may be claimed. Strict: rows of ours count too. */
 	{KEYED, 0,
@@ -184,7 +184,7 @@ const struct sqltext_part sqlclaim_suspect[] = {
 	 "one AS MATERIALIZED (\n"
 	 "  SELECT {o.r} AS r, {o.taken} AS taken FROM {table} o\n"
 	 "   WHERE {o.r} = ANY (ARRAY(SELECT r FROM head))\n"
-	 "     AND {o.unfinished} AND {o.due} <= now() AND {o.expired} AND {o.tries} >= 2 AND {o.tries} < {o.max}{o.and_not_late}{and_wanted}\n"
+	 "     AND {o.unfinished} AND {o.due} <= now() AND {o.expired} AND {o.crasher}{o.and_not_late}{and_wanted}\n"
 	 "   LIMIT 1 FOR UPDATE SKIP LOCKED),\n"
 	 "claimed AS (\n"
 	 "  UPDATE {table} o SET {set_claimed}\n"

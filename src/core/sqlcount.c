@@ -6,9 +6,9 @@
 #define IN_KEY_INDEX (SQLTEXT_BLOCK | SQLTEXT_KEY_INDEX)
 #define BOUND SQLTEXT_NUMBER(SQL_COUNT_BOUND)
 
-#define UNFINISHED_ROW                                                                                                \
-	"  SELECT {p.status} AS status, {p.due} AS due, {p.lease_end} AS lease_end, {p.suspicion} AS tries, {p.max} " \
-	"AS max,\n"                                                                                                   \
+#define UNFINISHED_ROW                                                                 \
+	"  SELECT {p.status} AS status, {p.due} AS due, {p.lease_end} AS lease_end,\n" \
+	"         ({p.crasher}{p.and_not_late}) AS crasher, {p.used_up} AS used_up,\n" \
 	"         {p.age} AS age, {p.key_text} AS key{p.and_expired_wanted}\n"
 #define EXPIRED "status = {in_flight} AND due <= now() AND lease_end <= now()"
 
@@ -35,8 +35,8 @@ const struct sqltext_part sqlcount_count[] = {
 	 "         count(*) FILTER (WHERE status = {in_flight}) AS in_flight,\n"
 	 "         count(*) FILTER (WHERE status IS NULL\n"
 	 "                          OR status NOT IN ({pending}, {in_flight}, {sent}, {failed})) AS unknown,\n"
-	 "         count(*) FILTER (WHERE {wanted}" EXPIRED " AND tries >= 2 AND tries < max) AS suspects,\n"
-	 "         count(*) FILTER (WHERE {wanted}" EXPIRED " AND tries >= max) AS exhausted,\n"
+	 "         count(*) FILTER (WHERE {wanted}" EXPIRED " AND crasher) AS suspects,\n"
+	 "         count(*) FILTER (WHERE {wanted}" EXPIRED " AND used_up) AS exhausted,\n"
 	 "         max(CASE WHEN age < 0 THEN 0 ELSE age END) FILTER (WHERE status IN ({pending}, {in_flight})) AS oldest\n"
 	 "    FROM unfinished)\n"
 	 "SELECT pending, parked, in_flight, {failed_count}, {unknown_count}, {blocked_count},\n"

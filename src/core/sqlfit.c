@@ -308,6 +308,7 @@ static void set_flags(struct fitting *fitting)
 	*flags |= source->on_delivered == ON_DELIVERED_DELETE ? SQLTEXT_DELETE : 0;
 	*flags |= source->on_delivered == ON_DELIVERED_AWAIT ? SQLTEXT_AWAIT : 0;
 	*flags |= tells_leases(fitting) ? SQLTEXT_DATED : 0;
+	*flags |= source->dead_letter_topic != NULL ? SQLTEXT_DEAD_LETTERS : 0;
 	*flags |= facts == NULL || facts->relkind == 'r' ? SQLTEXT_PLAIN : 0;
 	*flags |= facts == NULL || !fitting->columns[COLUMN_AVAILABLE_AT]->not_null ? SQLTEXT_NULLABLE : 0;
 	*flags |= facts == NULL || facts->has_key_index ? SQLTEXT_KEY_INDEX : 0;

@@ -10,16 +10,19 @@
 #define UNPARK SQLTEXT_UNPARK
 #define LIMIT SQLTEXT_NUMBER(SQL_SWEEP_LIMIT)
 
-/* An expired row that has used its last attempt is failed, never claimed again. */
+/* An expired row that has used its last attempt is failed, never claimed again. With dead letters it becomes pending: the
+ * next claim finds no attempt left, and publishes its dead letter. But not for ever: what kills whoever has it, or what the
+ * database takes no outcome of, would go round and round. */
 const struct sqltext_part sqlsettle_expire[] = {
-	{0, 0, "UPDATE {table} SET {status} = {failed}, {available_at} = {sentinel}{and_unleased}{and_updated}"},
+	{0, 0,
+	 "UPDATE {table} SET {status} = {expired_status}, {available_at} = {expired_due}{and_unleased}{and_updated}"},
 	{ERROR, 0,
-	 "     , {last_error} = format('lease expired, attempt %s of %s', {attempts}, {max})::{:error_type}"},
+	 "     , {last_error} = {lost}format('lease expired, attempt %s of %s', {attempts}, {max}){end_lost}::{:error_type}"},
 	{0, 0,
 	 " WHERE {id} = ANY (ARRAY(SELECT {p.id} FROM {table} p\n"
-	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.tries} >= {p.max}{and_wanted}\n"
+	 "                          WHERE {p.unfinished} AND {p.due} <= now() AND {p.expired} AND {p.used_up}{and_wanted}\n"
 	 "                          ORDER BY {p.due}, {p.order} LIMIT 500 FOR UPDATE SKIP LOCKED))\n"
-	 "RETURNING {id}::text, 0"},
+	 "RETURNING {id}::text, 0, ({status} = {failed})::int"},
 	{0, 0, NULL},
 };
 
@@ -44,7 +47,7 @@ const struct sqltext_part sqlsettle_sent[] = {
 const struct sqltext_part sqlsettle_settle[] = {
 	{0, 0,
 	 "UPDATE {table} o\n"
-	 "   SET {status} = x.status{:status_cast}, {attempts} = greatest({o.tries} - x.back, 0),\n"
+	 "   SET {status} = x.status{:status_cast}, {attempts} = {o.tries_left},\n"
 	 /* The sentinel takes a failed row out of the due range. */
 	 "       {available_at} = CASE WHEN x.status = {failed} THEN {sentinel}"},
 	{OWN_LEASE, 0, "            WHEN x.delay > '0' THEN now() + x.delay ELSE {o.available_at} END"},

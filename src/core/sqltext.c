@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DEATHS_MAX SQLTEXT_NUMBER(SQL_DEATHS_MAX)
+
 /* Expressions over the roles. Of several with one name the first that fits the table counts; {.role} in a text has the
  * alias of whoever names the expression. */
 static const struct expression {
@@ -49,6 +51,30 @@ static const struct expression {
 	{"max", SQLTEXT_HAS(COLUMN_MAX_ATTEMPTS),
 	 "least(coalesce({.max_attempts}, {$max_attempts}), 2147483647)::int"},
 	{"max", 0, "{$max_attempts}"},
+
+	/* Of expired rows: those without another attempt; the others may have crashed their process if they had two. With dead
+	 * letters one beyond its last attempt was lost by somebody who had it for nothing but that. */
+	{"used_up", SQLTEXT_DEAD_LETTERS | SQLTEXT_AWAIT,
+	 "({.tries} = {.max} OR {.never} OR ({.tries} > {.max} AND {.late}))"},
+	{"used_up", SQLTEXT_DEAD_LETTERS, "({.tries} = {.max} OR {.never})"},
+	{"used_up", 0, "{.tries} >= {.max}"},
+	{"crasher", SQLTEXT_DEAD_LETTERS, "{.tries} >= 2 AND {.tries} <> {.max} AND NOT {.never}"},
+	{"crasher", 0, "{.tries} >= 2 AND {.tries} < {.max}"},
+	/* Its dead letter will never be: what kills whoever has it, or what the database takes no outcome of, would go round and
+	 * round. */
+	{"never", 0, "({.tries} - " DEATHS_MAX " >= {.max})"},
+	{"expired_status", SQLTEXT_DEAD_LETTERS,
+	 "CASE WHEN {.never} THEN {failed} ELSE {pending} END{:status_cast}"},
+	{"expired_status", 0, "{failed}"},
+	{"expired_due", SQLTEXT_DEAD_LETTERS, "CASE WHEN {.never} THEN {sentinel} ELSE {.available_at} END"},
+	{"expired_due", 0, "{sentinel}"},
+	/* Of a row that was claimed for its dead letter alone the error stays. */
+	{"lost", SQLTEXT_DEAD_LETTERS,
+	 "CASE WHEN {.never} THEN concat({.last_error}, '; no dead letter, for its lease expired each time')\n"
+	 "                          WHEN {.tries} > {.max} THEN {.last_error}::text ELSE "},
+	{"lost", 0, ""},
+	{"end_lost", SQLTEXT_DEAD_LETTERS, " END"},
+	{"end_lost", 0, ""},
 
 	/* The range of the due index: it must be word for word the index's predicate. */
 	{"unfinished", SQLTEXT_HAS(COLUMN_SETTLED_AT), "{.settled_at} IS NULL"},
@@ -95,8 +121,10 @@ static const struct expression {
 	/* A row whose result is late has crashed nobody who relays, however often: it is no suspect. */
 	{"and_not_late", SQLTEXT_AWAIT, " AND NOT {.late}"},
 	{"and_not_late", 0, ""},
-	{"suspicion", SQLTEXT_AWAIT, "CASE WHEN {.late} AND {.tries} < {.max} THEN 0 ELSE {.tries} END"},
-	{"suspicion", 0, "{.tries}"},
+
+	/* With dead letters more attempts may count as used than were. */
+	{"tries_left", SQLTEXT_DEAD_LETTERS, "least(greatest({.tries} - x.back, 0), {:attempts_limit})"},
+	{"tries_left", 0, "greatest({.tries} - x.back, 0)"},
 
 	/* Which lease a claim takes over: an enum sql_taken. */
 	{"taken", SQLTEXT_AWAIT | SQLTEXT_HAS(COLUMN_LEASE_OWNER),

@@ -32,6 +32,8 @@
 /* Without an owner: a lease ends as long after updated_at as leases last, and a time for results does not. */
 #define SQLTEXT_DATED SQLTEXT_FLAG(16)
 #define SQLTEXT_WHERE SQLTEXT_FLAG(24) /* the operator chooses among the rows */
+/* What has used its attempts is claimed once more, for its dead letter. */
+#define SQLTEXT_DEAD_LETTERS SQLTEXT_FLAG(22)
 
 /* A number that a macro names, as part of a statement's text. */
 #define SQLTEXT_NUMBER(macro) SQLTEXT_LITERAL(macro)

@@ -31,16 +31,25 @@ static void log_row(const struct row *row, enum log_level level, const char *eve
 		    log_str("attempt", charged ? attempts : NULL));
 }
 
+void answer_tell_failed(const struct row *row, const char *name, const char *text)
+{
+	count_error(row->batch->source, METRIC_FAILED, name);
+	log_row(row, LOG_ERROR, "row_failed", name, text, true);
+}
+
 void answer_fail_row(struct row *row, const char *name, const char *text)
 {
 	struct buf error = {0};
 
 	buf_print(&error, "%s%s%s", name, text[0] == '\0' ? "" : ": ", text);
-	count_error(row->batch->source, METRIC_FAILED, name);
-	log_row(row, LOG_ERROR, "row_failed", name, text, true);
-	outcome_set(row, OUTCOME_FAILED, 0, buf_text(&error));
+	if (row->batch->source->config->dead_letter_topic != NULL) {
+		outcome_doom(row, name, buf_text(&error));
+	} else {
+		answer_tell_failed(row, name, text);
+		outcome_set(row, OUTCOME_FAILED, 0, buf_text(&error));
+		CRASH_POINT(ROW_FAILED);
+	}
 	buf_free(&error);
-	CRASH_POINT(ROW_FAILED);
 }
 
 /* ---- Kafka's answers ---- */
@@ -69,13 +78,17 @@ static void delivered(struct row *row)
 	int64_t age_us;
 
 	row->topic->delivered->value++;
-	if (batch_age_us(row, &age_us))
+	if (row->doom == NULL && batch_age_us(row, &age_us))
 		metrics_observe(source->stats.commit_to_ack,
 				(double)(age_us + source->now_us - row->batch->claimed_us) / 1e6);
 	if (breaker_success(&row->topic->breaker))
 		CRASH_POINT(TOPIC_RECOVERED);
 	if (breaker_success(&source->cluster))
 		LOG(LOG_INFO, "cluster_recovered", log_str("source", source->config->name));
+	if (row->doom != NULL) {
+		deadletter_delivered(row);
+		return;
+	}
 	if (row->key != NULL)
 		keys_note_delivered(row);
 	CRASH_POINT(DELIVERED);
@@ -148,15 +161,21 @@ static void cluster_fault(struct row *row)
 	CRASH_POINT(CLUSTER_REFUSED);
 }
 
+static bool was_last_attempt(const struct row *row)
+{
+	enum row_state next = ROW_FAILED;
+
+	return !row_next(ROW_IN_FLIGHT, ROW_RETRY, row->attempts, row->max_attempts, &next) || next == ROW_FAILED;
+}
+
 static void passing_fault(struct row *row)
 {
 	struct source *source = row->batch->source;
 	const struct config_retry *retry = &source->config->retry;
-	enum row_state next = ROW_FAILED;
 	struct buf error = {0};
 	int64_t delay;
 
-	if (!row_next(ROW_IN_FLIGHT, ROW_RETRY, row->attempts, row->max_attempts, &next) || next == ROW_FAILED) {
+	if (row->doom == NULL && was_last_attempt(row)) {
 		answer_fail_row(row, row->answer.name, row->answer.text);
 		return;
 	}
@@ -193,9 +212,18 @@ static void conclude(struct row *row, bool refused)
 		outcome_forget(row);
 		return;
 	}
+	if (row->doom != NULL) {
+		if (deadletter_try_less(row))
+			return;
+		deadletter_tell_refused(row);
+	}
 	switch (row->answer.fault) {
 	case FAULT_ROW:
-		row_fault(row, refused);
+		/* Of a dead letter nothing is left that the topic might take. */
+		if (row->doom != NULL)
+			topic_fault(row);
+		else
+			row_fault(row, refused);
 		break;
 	case FAULT_TOPIC:
 		topic_fault(row);
@@ -263,7 +291,7 @@ static void note_bad_answer(struct row *row)
 	    answer->timed_out)
 		row->topic->careful_until_us = row->batch->source->now_us + CAREFUL_US;
 	CRASH_POINT(REFUSED);
-	if (row->key == NULL) {
+	if (!outcome_keeps_order(row)) {
 		conclude(row, false);
 		return;
 	}

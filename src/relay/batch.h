@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "core/route.h"
 #include "core/sql.h"
 #include "core/verdict.h"
 
@@ -73,11 +74,14 @@ struct row {
 	enum outcome outcome; /* valid from UNSETTLED on */
 	int64_t outcome_us;
 	int64_t delay_us;
-	bool give_back;
+	int32_t back; /* attempts given back */
 	char *error;  /* owned; NULL: keep what the row has */
-	bool resent;  /* a settle of it was sent before and its answer was lost */
-	bool settled; /* the database has changed it */
-	int refusals; /* how often the database refused its settle for its data when it was alone */
+	const char *
+		doom; /* it is to be failed once Kafka has its dead letter: the error's name, static; NULL: it is not */
+	enum route_letter letter; /* then: what is left of that */
+	bool resent;		  /* a settle of it was sent before and its answer was lost */
+	bool settled;		  /* the database has changed it */
+	int refusals;		  /* how often the database refused its settle for its data when it was alone */
 };
 
 struct batch {

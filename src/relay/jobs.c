@@ -217,19 +217,28 @@ static bool start_inspect(struct source *source)
 
 /* ---- expire, sweep, count ---- */
 
-static void count_expired(struct source *source, struct slice id, bool late)
+/* A row whose time is over after its last attempt: it has failed, or waits for its dead letter. */
+static void count_expired(struct source *source, struct slice id, bool late, bool failed)
 {
 	const char *error = late ? "RESULT_TIMEOUT" : "LEASE_EXPIRED";
 
 	(late ? source->stats.result_timeouts : source->stats.lease_expired)->value++;
-	metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, error)->value++;
-	LOG_LIMITED(LOG_ERROR, "row_failed", source->config->name, log_str("source", source->config->name),
-		    log_bytes("id", id.bytes, id.len), log_str("error", error));
+	if (failed) {
+		metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, error)->value++;
+	} else if (!late) {
+		/* Its record may be on its topic, and its dead letter on its own. */
+		source->stats.duplicate_crash->value++;
+		CRASH_POINT(COUNTED_CRASH_RECOVERED);
+	}
+	LOG_LIMITED(LOG_ERROR, failed ? "row_failed" : "attempts_expired", source->config->name,
+		    log_str("source", source->config->name), log_bytes("id", id.bytes, id.len),
+		    log_str("error", error));
 	CRASH_POINT(ATTEMPTS_EXPIRED);
 }
 
 static void expire_answered(struct source *source, struct job *job)
 {
+	const struct db_result *result = job->result;
 	int i;
 
 	source->due_us[SCHED_EXPIRE] = SCHED_NEVER;
@@ -238,11 +247,14 @@ static void expire_answered(struct source *source, struct job *job)
 		return;
 	}
 	job->failures = 0;
-	for (i = 0; i < db_result_rows(job->result); i++)
-		count_expired(source, db_result_cell(job->result, i, 0),
-			      pg_get_int4(db_result_cell(job->result, i, 1)) != 0);
-	if (db_result_rows(job->result) > 0)
-		source->due_us[SCHED_EXPIRE] = source->now_us;
+	for (i = 0; i < db_result_rows(result); i++)
+		count_expired(source, db_result_cell(result, i, 0), pg_get_int4(db_result_cell(result, i, 1)) != 0,
+			      pg_get_int4(db_result_cell(result, i, 2)) != 0);
+	if (db_result_rows(result) == 0)
+		return;
+	source->due_us[SCHED_EXPIRE] = source->now_us;
+	if (source->config->dead_letter_topic != NULL)
+		source->due_us[SCHED_CLAIM] = source->now_us;
 }
 
 /* A large backlog is costly to walk: never more than a twentieth of the time. */

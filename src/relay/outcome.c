@@ -23,16 +23,36 @@ const char *outcome_name(const struct source *source, enum outcome outcome)
 	return names[outcome];
 }
 
+static void set_error(struct row *row, const char *error)
+{
+	char *copy = mem_copy_string(error); /* of what it replaces, perhaps */
+
+	mem_free(row->error);
+	row->error = copy;
+}
+
+/* A doomed row keeps the reason for that, and whatever it comes back with, all its attempts count as used: the next claim finds
+ * nothing left to do but its dead letter. */
 static void record(struct row *row, enum outcome outcome, int64_t delay_us, const char *error)
 {
 	row->outcome = outcome;
 	row->outcome_us = row->batch->source->now_us;
 	row->delay_us = delay_us;
-	row->give_back = outcome == OUTCOME_RELEASED;
 	row->awaits_elder = false;
-	mem_free(row->error);
-	row->error = mem_copy_string(error);
+	if (row->doom == NULL) {
+		row->back = outcome == OUTCOME_RELEASED;
+		set_error(row, error);
+	} else {
+		row->back = row->attempts - row->max_attempts;
+		if (outcome == OUTCOME_FAILED && row->back < 0)
+			row->back = 0;
+	}
 	source_move_row(row, STAGE_UNSETTLED);
+}
+
+bool outcome_keeps_order(const struct row *row)
+{
+	return row->key != NULL && row->doom == NULL;
 }
 
 /* Rows behind one that was not delivered must not overtake it: they are given back in the same settle, and the key stays
@@ -81,7 +101,7 @@ void outcome_queue_next(struct key *key)
 
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error)
 {
-	if (row->key != NULL) {
+	if (outcome_keeps_order(row)) {
 		if (outcome != OUTCOME_SENT)
 			outcome_release_behind(row);
 		keys_leave(row);
@@ -90,6 +110,20 @@ void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const 
 	resolve_younger(row->younger, outcome);
 	if (row->key != NULL)
 		outcome_queue_next(row->key);
+}
+
+void outcome_doom(struct row *row, const char *name, const char *error)
+{
+	if (outcome_keeps_order(row) && row->stage < STAGE_UNSETTLED) {
+		outcome_release_behind(row);
+		keys_leave(row);
+	}
+	set_error(row, error);
+	row->doom = name;
+	row->trial = false;
+	topics_leave(row);
+	source_move_row(row, STAGE_QUEUED);
+	CRASH_POINT(ROW_DOOMED);
 }
 
 /* A row that awaits its older self may be with Kafka: given back, others would send it too. */
@@ -149,7 +183,7 @@ static void remove_row(struct row *row)
 
 void outcome_forget(struct row *row)
 {
-	if (row->key != NULL) {
+	if (outcome_keeps_order(row)) {
 		outcome_release_behind(row);
 		keys_leave(row);
 	}
@@ -184,7 +218,7 @@ static void add_others(struct source *source, struct row **rows, size_t n)
 			.state = source->config
 					 ->states[rows[i]->outcome == OUTCOME_FAILED ? ROW_FAILED : ROW_PENDING],
 			.delay_us = rows[i]->delay_us,
-			.give_back = rows[i]->give_back,
+			.back = rows[i]->back,
 			.error = rows[i]->error,
 		};
 		settle_add(source->settle, &settle);
@@ -307,7 +341,8 @@ static void count_fenced(struct source *source, const struct row *row)
 	if (row->resent || row->superseded)
 		return;
 	source->stats.fenced->value++;
-	if (row->outcome == OUTCOME_SENT) {
+	/* Delivered, or its dead letter is. */
+	if (row->outcome == OUTCOME_SENT || (row->outcome == OUTCOME_FAILED && row->doom != NULL)) {
 		source->stats.duplicate_lease->value++;
 		CRASH_POINT(COUNTED_LEASE_EXPIRED);
 	}
@@ -356,6 +391,19 @@ static void settle_again(struct source *source, bool answer_lost)
 	}
 }
 
+static void fail_refused(struct row *row, const char *sqlstate)
+{
+	const struct source *source = row->batch->source;
+
+	if (source->config->dead_letter_topic != NULL) {
+		outcome_doom(row, "SETTLE_REFUSED", row->error);
+		return;
+	}
+	metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, sqlstate)->value++;
+	row->outcome = OUTCOME_FAILED;
+	row->back = 0;
+}
+
 /* The database refuses what is to be written about this one row: first with a plain reason in place of its text, then as
  * failed, and then its lease has to end it. */
 static void settle_refused(struct source *source, struct job *job)
@@ -375,14 +423,10 @@ static void settle_refused(struct source *source, struct job *job)
 		CRASH_POINT(SETTLE_GIVEN_UP);
 		return;
 	}
-	mem_free(row->error);
 	snprintf(text, sizeof(text), "settle refused: %s", job->sqlstate);
-	row->error = mem_copy_string(text);
-	if (row->refusals == 2 && row->outcome != OUTCOME_FAILED) {
-		metrics_series(source->env.metrics, METRIC_FAILED, source->config->name, job->sqlstate)->value++;
-		row->outcome = OUTCOME_FAILED;
-		row->give_back = false;
-	}
+	set_error(row, text);
+	if (row->refusals == 2 && row->outcome != OUTCOME_FAILED)
+		fail_refused(row, job->sqlstate);
 	settle_again(source, false);
 	CRASH_POINT(SETTLE_REFUSED);
 }

@@ -3,7 +3,8 @@
  *   source.c   states, the pass, what is asked from outside
  *   jobs.c     starts jobs, and draws the conclusions of the small ones (inspect, expire, sweep, count)
  *   claim.c    claims: parameters, where to start, rows entering memory
- *   publish.c  rows to Kafka;  answer.c  Kafka's answers;  topics.c  who waits for which topic
+ *   publish.c  rows to Kafka;  answer.c  Kafka's answers;  topics.c  who waits for which topic;  deadletter.c  what is
+ *              published of rows that are given up
  *   outcome.c  a row's outcome, the settle that writes it, rows leaving memory
  *   keys.c     the order of rows of a key;  batch.c  rows and what they borrow
  *
@@ -65,6 +66,9 @@
 /* So long after a fault rows of a topic go through the careful producer, one of a key at a time: what is refused there costs
  * nobody else anything, while it would be the end of the other one. */
 #define CAREFUL_US (180 * SECOND)
+/* Dead letters that were lost with whoever had them, before the next goes without its value, and without anything of the row. */
+#define DEATHS_WHOLE 2
+#define DEATHS_WITH_KEY 4
 #define CAREFUL_RETRY_US (1 * SECOND) /* a row is given back for so long while that one takes nothing */
 
 /* With a rate limit claims are put off until they may take what comes in a part of a second: small ones cost as much as large ones. */
@@ -102,7 +106,7 @@ struct topic {
 
 struct source_stats {
 	struct metric_series *claimed, *settled[OUTCOMES], *lease_expired, *result_timeouts, *fenced,
-		*lock_timeouts;
+		*lock_timeouts, *dead_letters;
 	struct metric_series *duplicate_lease, *duplicate_crash, *duplicate_replaced, *duplicate_timed_out;
 	struct metric_histogram *commit_to_ack, *transaction[JOBS];
 };
@@ -147,6 +151,7 @@ struct source {
 	struct route *route;
 	struct slice *cells; /* of the row being composed */
 	size_t n_cells;
+	struct buf death;  /* the error of the dead letter being composed */
 	struct buf reason; /* why it is not ready, as last told */
 	struct buf table;  /* its quoted name */
 	struct err broken; /* what is wrong with the table, until a claim goes through; "" when nothing is */
@@ -221,6 +226,11 @@ const char *outcome_name(const struct source *source, enum outcome outcome);
 /* Gives the row its outcome: it leaves its key's FIFO and waits to be settled. The key's next row is queued if it may go;
  * when the row was not sent, all rows behind it are released with it and the key is broken. error is copied (NULL: keep). */
 void outcome_set(struct row *row, enum outcome outcome, int64_t delay_us, const char *error);
+/* The row is to be failed, for this error, once its dead letter is delivered: it leaves its key's FIFO as a failed one does, and
+ * is queued for that. */
+void outcome_doom(struct row *row, const char *name, const char *error);
+/* Has the row a place in its key's FIFO? Until it has an outcome or is doomed, if it has a key. */
+bool outcome_keeps_order(const struct row *row);
 /* Releases the rows behind this one in its key, which is then broken. */
 void outcome_release_behind(struct row *row);
 /* Lets the key's next row go if its turn has come. */
@@ -236,8 +246,24 @@ void outcome_settle_answered(struct source *source, struct job *job);
 void answer_handle_all(struct source *source);
 /* Kafka's client did not take the row, for this reason. */
 void answer_refused(struct row *row, const struct kafka_answer *refusal);
-/* The row is failed, at once. */
+/* The row is given up, at once: failed, or doomed. */
 void answer_fail_row(struct row *row, const char *name, const char *text);
+/* Logs and counts it as failed. */
+void answer_tell_failed(const struct row *row, const char *name, const char *text);
+
+/* deadletter.c */
+/* Was the row claimed only for its dead letter? */
+bool deadletter_is_due(const struct row *row);
+/* Then it is doomed, with the error that stands in the row. */
+void deadletter_doom_used_up(struct row *row);
+/* The record of a doomed row; the source's cells are the row's. Borrowed until the next call. */
+void deadletter_compose(struct row *row, struct message *message);
+/* Kafka has it: the row is failed. */
+void deadletter_delivered(struct row *row);
+/* It was too much for Kafka, and less of it is queued; false: that is not why it was refused, or there is nothing left of it. */
+bool deadletter_try_less(struct row *row);
+/* Logs and counts that it was refused. */
+void deadletter_tell_refused(const struct row *row);
 
 /* publish.c */
 /* Hands rows over while Kafka accepts; false when it stopped for its budget and wants to go on at once. */

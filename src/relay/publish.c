@@ -18,6 +18,7 @@ static bool lease_lasts(const struct row *row)
 	       row->batch->lease_end_us;
 }
 
+/* False: the row is given up, or doomed. */
 static bool compose(struct row *row, struct message *message)
 {
 	struct source *source = row->batch->source;
@@ -26,6 +27,15 @@ static bool compose(struct row *row, struct message *message)
 
 	for (i = SQL_C_ID; i < source->n_cells; i++)
 		source->cells[i] = batch_cell(row, (int)i);
+	if (row->doom != NULL) {
+		deadletter_compose(row, message);
+		topics_enter(row, message->topic);
+		return true;
+	}
+	if (deadletter_is_due(row)) {
+		deadletter_doom_used_up(row);
+		return false;
+	}
 	if (route_compose(source->route, source->cells, message, &err)) {
 		topics_enter(row, message->topic);
 		return true;
@@ -34,14 +44,14 @@ static bool compose(struct row *row, struct message *message)
 	return false;
 }
 
-/* Exceptions are rows that were condemned with a batch, and those of a topic that was refused lately, or may well be: see
+/* Exceptions are dead letters, rows that were condemned with a batch, and those of a topic that was refused lately, or may well be: see
  * CAREFUL_US. */
 static struct kafka *producer_for(const struct row *row)
 {
 	const struct source_env *env = &row->batch->source->env;
 	const struct topic *topic = row->topic;
 
-	if (row->trial)
+	if (row->trial || row->doom != NULL)
 		return env->single;
 	if (env->careful != NULL &&
 	    (row->batch->source->now_us < topic->careful_until_us || topic->breaker.state != BREAKER_CLOSED))
@@ -81,7 +91,9 @@ static void handed_over(struct row *row, const struct lane *lane)
 	CRASH_POINT(PUBLISHED);
 	if (row->trial)
 		CRASH_POINT(TRIAL_PUBLISHED);
-	if (row->key == NULL)
+	if (row->doom != NULL)
+		CRASH_POINT(LETTER_PUBLISHED);
+	if (!outcome_keeps_order(row))
 		return;
 	keys_hand_over(row, lane);
 	outcome_queue_next(row->key);
@@ -98,7 +110,7 @@ static bool hand_over(struct row *row, const struct message *message, const stru
 	CRASH_POINT(PUBLISH_DUE);
 	verdict = kafka_publish(lane->kafka, message, row, &refusal);
 	if (verdict == VERDICT_OK) {
-		count_dropped(source, message->dropped);
+		count_dropped(source, row->doom == NULL ? message->dropped : 0);
 		handed_over(row, lane);
 		return true;
 	}
@@ -136,7 +148,7 @@ static bool publish_row(struct row *row)
 	if (!compose(row, &message))
 		return true;
 	lane = lane_of(row, &message);
-	if (row->key != NULL && !keys_may_join(row->key, &lane)) {
+	if (outcome_keeps_order(row) && !keys_may_join(row->key, &lane)) {
 		source_move_row(row, STAGE_WAITING);
 		return true;
 	}

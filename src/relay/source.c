@@ -56,6 +56,7 @@ static void init_stats(struct source *source)
 	stats->lease_expired = metrics_series(metrics, METRIC_LEASE_EXPIRED, name, NULL);
 	stats->result_timeouts = metrics_series(metrics, METRIC_RESULT_TIMEOUTS, name, NULL);
 	stats->fenced = metrics_series(metrics, METRIC_SETTLE_FENCED, name, NULL);
+	stats->dead_letters = metrics_series(metrics, METRIC_DEAD_LETTERS, name, NULL);
 	stats->lock_timeouts = metrics_series(metrics, METRIC_LOCK_TIMEOUTS, name, NULL);
 	stats->duplicate_lease = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "lease_expired");
 	stats->duplicate_crash = metrics_series(metrics, METRIC_POSSIBLE_DUPLICATES, name, "crash_recovered");
@@ -151,6 +152,7 @@ void source_free(struct source *source)
 	mem_free(source->cells);
 	buf_free(&source->table);
 	buf_free(&source->reason);
+	buf_free(&source->death);
 	mem_free(source);
 }
 

@@ -137,7 +137,7 @@ static void add_outcome(const struct sqlbench *bench, struct settle *settle, con
 					 .owner = bench->owner,
 					 .state = bench->source.states[outcome.state],
 					 .delay_us = outcome.delay_us,
-					 .give_back = outcome.back != 0,
+					 .back = outcome.back != 0,
 					 .error = outcome.error};
 
 	if (outcome.state != ROW_SENT)

@@ -474,7 +474,7 @@ static void add_outcome(struct worker *worker, const struct held *held, const st
 				   .owner = held->owner,
 				   .state = worker->world->source.states[held->state],
 				   .delay_us = held->delay_us,
-				   .give_back = held->back != 0,
+				   .back = held->back != 0,
 				   .error = held->error};
 	char id[24];
 

@@ -6,7 +6,7 @@ import signal
 import struct
 
 from .flow import check_arrivals, check_table, settle
-from .outbox import number
+from .outbox import header, number
 from .relay import ROOT, Relay, build
 from .wait import wait_until
 
@@ -61,6 +61,7 @@ class Case:
         self.survivor = relay(config, folder, f"{self.name}-after")
         self.dead = []  # those before the victim
         self.topics, self.failed = {"e": outbox.topic}, {}
+        self.letters = None  # the topic of dead letters
         self.rows = 0
         self.left = collections.Counter()  # rows under the lease of somebody who died: {n: how often}
         self.to_recover = set()
@@ -71,6 +72,12 @@ class Case:
     def fill(self, count, keys=10, **columns):
         self.outbox.fill(count, keys, first=self.rows, **columns)
         self.rows += count
+
+    def set_letters(self, topic):
+        self.letters = topic
+        for each in (self.victim, self.survivor):
+            each.config["sources"][0]["dead_letter_topic"] = topic
+            each.write_config()
 
     def over(self):
         return not self.victim.alive()
@@ -122,8 +129,16 @@ class Case:
             seen.update(map(number, records))
         return seen - collections.Counter(set(seen))
 
+    def check_letters(self):
+        """Each failed row has its dead letter, and no other one has."""
+        told = {header(each, "outboxd-id") for each in self.outbox.broker.read(self.letters, len(self.failed))}
+        assert told == {str(row) for row, in self.outbox.database.all(
+            f"SELECT id FROM {self.outbox.table} WHERE status = 'FAILED'")}
+
     def check(self):
         """Returns the figures for the report."""
+        if self.letters:
+            self.check_letters()
         repeats = self.repeats()
         after, counted = self.survivor.passages.windows(), collections.Counter()
         for each in [*self.dead, self.victim, self.survivor]:

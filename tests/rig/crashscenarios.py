@@ -137,6 +137,17 @@ def poison(world):
     world.start()
 
 
+@scenario({"ROW_DOOMED": 4, "LETTER_PUBLISHED": 4, "LETTER_SHORTENED": 4, "LETTER_DELIVERED": 4},
+          source={"on_failed": "continue"}, topic={"max_message_bytes": LIMIT}, kafka=SMALL_REQUESTS)
+def dead_letters(world):
+    """Some records are too large for their topic, and for that of dead letters, but for what is left without the value."""
+    world.fill(ROWS, payload=LARGE.format(", ".join(map(str, POISON))))
+    for case in world.cases:
+        case.failed = {n: "MSG_SIZE_TOO_LARGE" for n in POISON}
+        case.set_letters(world.broker.create_topic(max_message_bytes=LIMIT))
+    world.start()
+
+
 @scenario({"TOPIC_REFUSED": 1, "TOPIC_DEFERRED": 3, "TOPIC_RECOVERED": 1}, source={"topic": "{event_type}"})
 def missing_topic(world):
     """Half of the rows are for a topic that is made only later."""

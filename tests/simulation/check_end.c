@@ -16,6 +16,15 @@ static const struct claim_record *settled_as_sent(const struct row *row)
 	return claim;
 }
 
+static bool has_letter(const struct row *row)
+{
+	const struct publication *letter = row->record == NULL ? NULL : row->record->letters;
+
+	while (letter != NULL && letter->written_us == 0)
+		letter = letter->next;
+	return letter != NULL || (row->record != NULL && row->record->unburied);
+}
+
 static void check_row_end(struct sim *sim, const struct row *row)
 {
 	const struct version *version = table_committed(row);
@@ -32,6 +41,9 @@ static void check_row_end(struct sim *sim, const struct row *row)
 		sim_fail(sim, "lost", "row %lld is marked sent and is on no topic", (long long)row->id);
 	if (version->state == ROW_FAILED && version->last_error == NULL)
 		sim_fail(sim, "failed-unexplained", "row %lld failed without a reason", (long long)row->id);
+	if (version->state == ROW_FAILED && sim->checker->letters && !has_letter(row))
+		sim_fail(sim, "failed-silently", "row %lld failed, and no dead letter tells of it",
+			 (long long)row->id);
 	if (version->state != ROW_SENT && version->state != ROW_FAILED)
 		sim_fail(sim, "left-over", "row %lld is neither sent nor failed", (long long)row->id);
 }
@@ -43,7 +55,7 @@ static enum window window_of(const struct publication *publication)
 
 	if (publication->answered_us != 0 && publication->answer.possibly_written)
 		return publication->answer.replaced ? WINDOW_REPLACED : WINDOW_TIMED_OUT;
-	if (claim->settled && claim->state == ROW_SENT)
+	if (claim->settled && claim->state == (publication->letter ? ROW_FAILED : ROW_SENT))
 		return WINDOW_NONE;
 	if (publication->start->gone && publication->start->gone_us <= claim->lease)
 		return WINDOW_CRASH;
@@ -61,9 +73,15 @@ static enum window window_between(const struct publication *publication, const s
 	return window;
 }
 
-static void count_windows(struct sim *sim, const struct row *row, double windows[WINDOW_NONE])
+/* A lease that is taken over is counted once, whether the record is sent again, its dead letter, or one after the other. */
+static bool is_counted(const struct row *row, const struct publication *again)
 {
-	const struct publication *publication = row->record == NULL ? NULL : row->record->publications;
+	return !row->record->retried && !(again->letter && record_last_under(row, again->claim) != NULL);
+}
+
+static void count_windows(struct sim *sim, const struct row *row, const struct publication *publication,
+			  double windows[WINDOW_NONE])
+{
 	const struct publication *again = NULL;
 
 	for (; publication != NULL; publication = publication->next) {
@@ -72,10 +90,10 @@ static void count_windows(struct sim *sim, const struct row *row, double windows
 		if (publication->written_us != 0 && again != NULL) {
 			window = window_between(publication, again);
 			sim->checker->totals.duplicates++;
-			if (window == WINDOW_NONE)
+			if (window == WINDOW_NONE && !(publication->letter && row->record->retried))
 				sim_fail(sim, "unexplained-duplicate",
 					 "row %lld was delivered again without a fault", (long long)row->id);
-			else if (!row->record->retried)
+			else if (window != WINDOW_NONE && is_counted(row, again))
 				windows[window]++;
 		}
 		if (publication->written_us != 0)
@@ -99,7 +117,7 @@ static void check_counters(struct sim *sim, struct metrics *metrics, const doubl
 	double expired = counted(sim, metrics, METRIC_LEASE_EXPIRED, NULL);
 	double fenced = counted(sim, metrics, METRIC_SETTLE_FENCED, NULL);
 
-	if (lease + crash + unseen + (double)checker->parked_uncounted <
+	if (lease + crash + unseen + (double)checker->parked_uncounted + (double)checker->expired_untold <
 	    windows[WINDOW_LEASE] + windows[WINDOW_CRASH])
 		sim_fail(sim, "uncounted-duplicate",
 			 "%.0f rows were delivered again after a lease, %.0f are counted",
@@ -126,7 +144,10 @@ void check_end(struct sim *sim, struct metrics *metrics)
 
 	for (size_t i = 0; i < table->n_rows; i++) {
 		check_row_end(sim, table->rows[i]);
-		count_windows(sim, table->rows[i], windows);
+		if (table->rows[i]->record == NULL)
+			continue;
+		count_windows(sim, table->rows[i], table->rows[i]->record->publications, windows);
+		count_windows(sim, table->rows[i], table->rows[i]->record->letters, windows);
 	}
 	check_counters(sim, metrics, windows);
 }

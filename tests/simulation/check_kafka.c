@@ -12,11 +12,13 @@ struct row *check_row(struct start *start, const struct message *message)
 	for (size_t i = 0; i < message->n_headers; i++) {
 		const struct message_header *header = &message->headers[i];
 
-		if (slice_equal(header->name, slice_of("event_id")) && header->value.len > 6 &&
+		size_t skip = slice_equal(header->name, slice_of("event_id")) ? strlen("event-") : 0;
+
+		if ((skip > 0 || slice_equal(header->name, slice_of("outboxd-id"))) && header->value.len > skip &&
 		    header->value.len < 20) {
 			char text[20] = "";
 
-			memcpy(text, header->value.bytes + 6, header->value.len - 6);
+			memcpy(text, header->value.bytes + skip, header->value.len - skip);
 			row = table_find(start->sim->checker->table, strtoll(text, NULL, 10));
 		}
 	}
@@ -211,8 +213,7 @@ static void check_claimed(struct start *start, const struct row *row, const stru
 		sim_fail(sim, "published-again", "row %lld was delivered already", (long long)row->id);
 }
 
-/* The relay may hold a row twice, when its lease has run out; a claim that its start was not told of is none. */
-static struct claim_record *claim_under(struct row *row, const struct start *start, int64_t lease)
+struct claim_record *record_claim_under(struct row *row, const struct start *start, int64_t lease)
 {
 	struct claim_record *claim = record_claim(row, start, lease);
 
@@ -223,13 +224,14 @@ struct publication *check_publish(const struct kafka *kafka, struct row *row, in
 				  const struct message *message)
 {
 	struct start *start = fakekafka_process(kafka)->asking;
-	struct claim_record *claim = claim_under(row, start, lease);
+	struct claim_record *claim = record_claim_under(row, start, lease);
 	struct sim *sim = start->sim;
 	struct publication *publication = arena_take(sim->arena, 1, sizeof(*publication));
 
 	publication->start = start;
 	publication->row = row;
 	publication->generation = fakekafka_kind(kafka) == KAFKA_GAPLESS ? kafka_generation(kafka) : 0;
+	publication->single = fakekafka_kind(kafka) == KAFKA_SINGLE;
 	publication->published_us = sim_now(sim);
 	publication->number = ++sim->checker->totals.publications;
 	if (claim == NULL) {
@@ -237,6 +239,9 @@ struct publication *check_publish(const struct kafka *kafka, struct row *row, in
 			 (long long)row->id, start->instance, start->number);
 		return publication;
 	}
+	if (start->config->dead_letter_topic != NULL && claim->attempts > start->config->retry.max_attempts)
+		sim_fail(sim, "sent-beyond-attempts", "row %lld is published at attempt %d", (long long)row->id,
+			 (int)claim->attempts);
 	check_claimed(start, row, claim);
 	check_content(start, row, claim, message);
 	if (start->config->ordering == ORDERING_KEY) {
@@ -252,7 +257,7 @@ struct publication *check_publish(const struct kafka *kafka, struct row *row, in
 
 void check_refused(struct start *start, struct row *row, int64_t lease, const struct kafka_answer *refusal)
 {
-	struct claim_record *claim = claim_under(row, start, lease);
+	struct claim_record *claim = record_claim_under(row, start, lease);
 
 	if (claim != NULL && refusal->fault == FAULT_ROW)
 		claim->refused = true;
@@ -264,6 +269,10 @@ void check_written(struct publication *publication)
 	struct row_record *record = record_of(sim, publication->row);
 
 	publication->written_us = sim_now(sim);
+	if (publication->letter) {
+		sim->checker->totals.letters++;
+		return;
+	}
 	record->written++;
 	sim->checker->totals.written++;
 	if (record->written == 1 && publication->claim != NULL &&
@@ -377,6 +386,7 @@ void check_started(struct start *start)
 	struct checker *checker = start->sim->checker;
 
 	checker->source = start->config->name;
+	checker->letters = start->config->dead_letter_topic != NULL;
 	if (checker->most_attempts < start->config->retry.max_attempts)
 		checker->most_attempts = start->config->retry.max_attempts;
 }

@@ -43,8 +43,7 @@ struct claim_record *record_claim(struct row *row, const struct start *start, in
 	return claim;
 }
 
-/* The last thing that Kafka said about a row under a claim. */
-static const struct publication *last_publication(const struct row *row, const struct claim_record *claim)
+const struct publication *record_last_under(const struct row *row, const struct claim_record *claim)
 {
 	const struct publication *publication = row->record->publications;
 
@@ -120,7 +119,7 @@ static void note_claim(struct start *start, const struct statement *statement, c
 
 	check_takeover(start, statement, effect);
 	/* A limit that was lowered meanwhile lets a row that waits have the attempt it was promised. */
-	if (effect->after->attempts > sim->checker->most_attempts)
+	if (effect->after->attempts > sim->checker->most_attempts && start->config->dead_letter_topic == NULL)
 		sim_fail(sim, "attempts", "row %lld: attempt %d of %d", (long long)effect->row->id,
 			 (int)effect->after->attempts, (int)sim->checker->most_attempts);
 	if (effect->after->attempts != effect->before->attempts + 1)
@@ -147,38 +146,36 @@ static void note_claim(struct start *start, const struct statement *statement, c
 
 /* ---- settles ---- */
 
-static void check_failed(struct start *start, const struct effect *effect, const struct claim_record *claim,
-			 const struct publication *last)
+/* Claimed with all its attempts used: only for its dead letter. */
+static bool is_used_up(const struct claim_record *claim)
 {
-	struct sim *sim = start->sim;
-	long long id = effect->row->id;
+	const struct config_source *config = claim->start->config;
 
-	sim->checker->totals.failed++;
-	effect->row->record->failed = true;
-	if (effect->after->last_error == NULL)
-		sim_fail(sim, "failed-unexplained", "row %lld failed without a reason", id);
-	if (effect->row->nature == NATURE_UNROUTED || claim->refused || effect->row->curse > 0)
-		return;
-	if (last == NULL || last->answered_us == 0)
-		sim_fail(sim, "failed-unexplained", "row %lld failed though Kafka said nothing", id);
-	else if (last->answer.fault == FAULT_ROW && !last->alone)
-		sim_fail(sim, "condemned-with-batch", "row %lld failed for an error of its batch", id);
-	else if (last->answer.fault == FAULT_NONE && claim->attempts < start->config->retry.max_attempts)
-		sim_fail(sim, "failed-early", "row %lld failed at attempt %d", id, (int)claim->attempts);
-	else if (last->answer.verdict == VERDICT_OK ||
-		 (last->answer.fault != FAULT_ROW && last->answer.fault != FAULT_NONE))
-		sim_fail(sim, "failed-unexplained", "row %lld failed for %s", id, last->answer.name);
+	return config->dead_letter_topic != NULL && claim->attempts > config->retry.max_attempts;
 }
 
-static void check_sent(struct start *start, const struct effect *effect)
+bool record_is_doomed(const struct row *row, const struct claim_record *claim)
 {
-	const struct publication *publication = effect->row->record->publications;
+	const struct config_source *config = claim->start->config;
+	const struct publication *last = record_last_under(row, claim);
 
-	while (publication != NULL && (publication->start != start || publication->answered_us == 0 ||
-				       publication->answer.verdict != VERDICT_OK))
-		publication = publication->next;
-	if (publication == NULL)
-		sim_fail(start->sim, "sent-unproven", "row %lld is marked sent, and Kafka never said so",
+	if (config->dead_letter_topic == NULL)
+		return false;
+	if (is_used_up(claim) || row->nature == NATURE_UNROUTED || claim->refused || row->curse > 0)
+		return true;
+	if (last == NULL || last->answered_us == 0 || last->answer.verdict == VERDICT_OK)
+		return false;
+	return (last->answer.fault == FAULT_ROW && last->single) ||
+	       (last->answer.fault == FAULT_NONE && claim->attempts >= config->retry.max_attempts);
+}
+
+/* A row becomes failed when Kafka has its dead letter, never before. */
+static void check_buried(struct start *start, const struct effect *effect, const struct claim_record *claim)
+{
+	const struct publication *letter = record_last_letter(effect->row, claim);
+
+	if (letter == NULL || letter->answered_us == 0 || letter->answer.verdict != VERDICT_OK)
+		sim_fail(start->sim, "failed-silently", "row %lld failed before its dead letter was delivered",
 			 (long long)effect->row->id);
 }
 
@@ -206,6 +203,63 @@ static bool fell_with_another(const struct publication *publication)
 				return true;
 	}
 	return false;
+}
+
+/* Back without its dead letter: with all its attempts used, or as it was claimed, when nobody had looked at it. */
+static void check_put_off(struct start *start, const struct effect *effect, const struct claim_record *claim)
+{
+	const struct publication *letter = record_last_letter(effect->row, claim);
+	int32_t back = claim->attempts - (int32_t)start->config->retry.max_attempts;
+	const struct publication *last = record_last_under(effect->row, claim);
+	bool looked_at = letter != NULL || claim->refused || (last != NULL && !fell_with_another(last));
+	long long id = effect->row->id;
+
+	if (letter != NULL && letter->answered_us == 0)
+		sim_fail(start->sim, "no-verdict", "row %lld was put off before Kafka's answer", id);
+	if (letter != NULL && letter->answered_us != 0 && letter->answer.verdict == VERDICT_OK &&
+	    effect->row->curse == 0)
+		sim_fail(start->sim, "buried-released",
+			 "the dead letter of row %lld was delivered, and it was put off", id);
+	if (effect->outcome->back != back && (effect->outcome->back != 1 || looked_at) && effect->row->curse == 0)
+		sim_fail(start->sim, "attempts-left", "row %lld was put off at attempt %d, and %d were given back",
+			 id, (int)claim->attempts, (int)effect->outcome->back);
+}
+
+static void check_failed(struct start *start, const struct effect *effect, const struct claim_record *claim,
+			 const struct publication *last)
+{
+	struct sim *sim = start->sim;
+	long long id = effect->row->id;
+
+	sim->checker->totals.failed++;
+	effect->row->record->failed = true;
+	if (start->config->dead_letter_topic != NULL)
+		check_buried(start, effect, claim);
+	if (effect->after->last_error == NULL)
+		sim_fail(sim, "failed-unexplained", "row %lld failed without a reason", id);
+	if (effect->row->nature == NATURE_UNROUTED || claim->refused || effect->row->curse > 0 || is_used_up(claim))
+		return;
+	if (last == NULL || last->answered_us == 0)
+		sim_fail(sim, "failed-unexplained", "row %lld failed though Kafka said nothing", id);
+	else if (last->answer.fault == FAULT_ROW && !last->alone)
+		sim_fail(sim, "condemned-with-batch", "row %lld failed for an error of its batch", id);
+	else if (last->answer.fault == FAULT_NONE && claim->attempts < start->config->retry.max_attempts)
+		sim_fail(sim, "failed-early", "row %lld failed at attempt %d", id, (int)claim->attempts);
+	else if (last->answer.verdict == VERDICT_OK ||
+		 (last->answer.fault != FAULT_ROW && last->answer.fault != FAULT_NONE))
+		sim_fail(sim, "failed-unexplained", "row %lld failed for %s", id, last->answer.name);
+}
+
+static void check_sent(struct start *start, const struct effect *effect)
+{
+	const struct publication *publication = effect->row->record->publications;
+
+	while (publication != NULL && (publication->start != start || publication->answered_us == 0 ||
+				       publication->answer.verdict != VERDICT_OK))
+		publication = publication->next;
+	if (publication == NULL)
+		sim_fail(start->sim, "sent-unproven", "row %lld is marked sent, and Kafka never said so",
+			 (long long)effect->row->id);
 }
 
 /* F025, F030: a row that has lost an attempt waits as long as its backoff says, with the jitter and no more. */
@@ -236,6 +290,10 @@ static void check_pending(struct start *start, const struct effect *effect, cons
 	if (answered && last->answer.verdict == VERDICT_OK)
 		sim_fail(start->sim, "delivered-released", "row %lld was delivered, and given back", id);
 	effect->row->record->given_back |= effect->outcome->back != 0 && effect->before->attempts > 2;
+	if (record_is_doomed(effect->row, claim)) {
+		check_put_off(start, effect, claim);
+		return;
+	}
 	if (newest != NULL && newest->answered_us == 0 && (newest->claim == claim || effect->row->key == NULL))
 		sim_fail(start->sim, "no-verdict", "row %lld was given back before Kafka's answer", id);
 	if (effect->outcome->back == 0 && !passing)
@@ -258,7 +316,7 @@ static void note_settled(struct start *start, const struct effect *effect)
 	}
 	claim->settled = true;
 	claim->state = effect->outcome->state;
-	last = last_publication(effect->row, claim);
+	last = record_last_under(effect->row, claim);
 	if (effect->after->attempts != effect->before->attempts - effect->outcome->back)
 		sim_fail(start->sim, "attempt-kept", "row %lld: the attempt was not given back",
 			 (long long)effect->row->id);
@@ -284,8 +342,17 @@ static void note_expired(struct start *start, const struct effect *effect)
 {
 	struct row_record *record = record_of(start->sim, effect->row);
 
-	record->failed = true;
-	start->sim->checker->totals.failed++;
+	if (effect->after->state == ROW_FAILED) {
+		record->failed = true;
+		start->sim->checker->totals.failed++;
+		record->unburied = true;
+		if (start->config->dead_letter_topic != NULL &&
+		    effect->before->attempts - SQL_DEATHS_MAX < start->config->retry.max_attempts)
+			sim_fail(start->sim, "failed-silently", "row %lld failed without its dead letter",
+				 (long long)effect->row->id);
+	} else {
+		start->sim->checker->expired_untold++;
+	}
 	if (!record_expiry_explained(effect->row, record->claims))
 		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
 			 (long long)effect->row->id);
@@ -364,7 +431,7 @@ static void check_claim_sent(struct start *start, const struct statement *statem
 static void check_not_early(struct start *start, const struct row *row, const struct claim_record *claim)
 {
 	const struct table *table = start->sim->checker->table;
-	const struct publication *refused = last_publication(row, claim);
+	const struct publication *refused = record_last_under(row, claim);
 
 	if (refused == NULL || !is_bad(refused))
 		return;
@@ -500,6 +567,13 @@ static void settle_told(struct start *start, const struct statement *statement, 
 	}
 }
 
+static void expire_told(struct start *start, const struct statement *statement)
+{
+	takeovers_told(start, statement->n_effects);
+	for (size_t i = 0; i < statement->n_effects; i++)
+		start->sim->checker->expired_untold -= statement->effects[i].after->state == ROW_PENDING;
+}
+
 void check_db_answer(struct start *start, const struct statement *statement, enum verdict verdict)
 {
 	if (is_claim(statement))
@@ -507,5 +581,5 @@ void check_db_answer(struct start *start, const struct statement *statement, enu
 	else if (statement->kind == SQL_SETTLE || statement->kind == SQL_SETTLE_SENT)
 		settle_told(start, statement, verdict);
 	else if (statement->kind == SQL_EXPIRE && verdict == VERDICT_OK)
-		takeovers_told(start, statement->n_effects);
+		expire_told(start, statement);
 }

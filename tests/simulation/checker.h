@@ -45,6 +45,8 @@ struct publication {
 	uint64_t number;			       /* in order of publishing */
 	int64_t published_us, written_us, answered_us; /* 0: not */
 	bool alone;				       /* nothing else was in its batch */
+	bool single;				       /* and could not be */
+	bool letter;				       /* it is the row's dead letter */
 	struct kafka_answer answer;		       /* as given; texts not kept */
 	struct publication *next;		       /* older, of the same row */
 };
@@ -65,6 +67,10 @@ struct row *check_row(struct start *start, const struct message *message);
 /* lease: of the claim under which it is handed over. */
 struct publication *check_publish(const struct kafka *kafka, struct row *row, int64_t lease,
 				  const struct message *message);
+/* The same for the row's dead letter, and that none is refused for good. */
+struct publication *check_letter(const struct kafka *kafka, struct row *row, int64_t lease,
+				 const struct message *message);
+bool check_is_letter(const struct start *start, const struct message *message);
 void check_refused(struct start *start, struct row *row, int64_t lease, const struct kafka_answer *refusal);
 void check_written(struct publication *publication);
 void check_kafka_answer(struct publication *publication, const struct kafka_answer *answer);
@@ -90,7 +96,7 @@ void check_only_crashers(struct sim *sim);
 
 /* What was seen, for the totals. */
 struct check_totals {
-	uint64_t claims, publications, written, duplicates, takeovers, fenced, failed;
+	uint64_t claims, publications, written, duplicates, takeovers, fenced, failed, letters;
 	uint64_t changed; /* rows that had changed between a statement's snapshot and its lock */
 };
 struct check_totals check_totals(const struct sim *sim);

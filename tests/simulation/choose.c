@@ -41,6 +41,7 @@ void choose_config(struct sim *sim, struct config_source *config, struct config_
 	choose_sizes(sim, config);
 	choose_times(sim, config);
 	choose_retry(sim, config);
+	config->dead_letter_topic = sim_chance(sim, 0.3) ? "dead" : NULL;
 	config->postgres.connections = sim_between(sim, 1, 3);
 	config->postgres.statement_timeout_us = 10 * SECOND;
 	config->postgres.lock_timeout_us = SECOND;

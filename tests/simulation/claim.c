@@ -41,7 +41,7 @@ static bool is_suspect(const struct statement *statement, const struct row *row,
 	(void)row;
 	return version->settled_at == TABLE_NULL && version->available_at <= statement->xact.now &&
 	       version->state == ROW_IN_FLIGHT && statement_expired(statement, version) && version->attempts >= 2 &&
-	       version->attempts < statement->params.max_attempts;
+	       !statement_used_up(statement, version);
 }
 
 /* Due rows in due order, locked. A row that has changed since the snapshot is there as it is now, if it still qualifies. */

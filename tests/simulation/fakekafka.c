@@ -240,16 +240,26 @@ void kafka_purge(struct kafka *kafka, bool in_flight)
 
 /* ---- publishing ---- */
 
-static int refusal_of(const struct kafka *kafka, const struct row *row)
+/* How much of a poisoned row's dead letter is too much differs. */
+static bool is_too_large(const struct row *row, const struct message *message, bool letter)
+{
+	if (row->nature != NATURE_POISON || row->id % 3 != 0)
+		return false;
+	if (!letter || message->value.bytes != NULL)
+		return true;
+	return row->id % 2 == 0 && message->key.bytes != NULL;
+}
+
+static int refusal_of(const struct kafka *kafka, const struct row *row, const struct message *message, bool letter)
 {
 	struct sim *sim = sim_of(kafka);
 
 	if (kafka->outstanding >= kafka->queue_limit || kafka->replacing_until > sim_now(sim) || kafka->condemned ||
 	    sim_fault(sim, 0.01))
 		return CODE_QUEUE_FULL;
-	if (row->nature == NATURE_POISON && row->id % 3 == 0)
+	if (is_too_large(row, message, letter))
 		return CODE_TOO_LARGE;
-	if (cluster_topic(kafka->cluster, row->topic)->denied_until > sim_now(sim) && sim_chance(sim, 0.3))
+	if (cluster_topic(kafka->cluster, message->topic)->denied_until > sim_now(sim) && sim_chance(sim, 0.3))
 		return CODE_UNKNOWN_TOPIC;
 	return CODE_OK;
 }
@@ -261,17 +271,19 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	struct start *start = kafka->process->asking;
 	struct row *row = check_row(start, message);
 	struct flight *flight;
-	int code = refusal_of(kafka, row);
+	bool letter = check_is_letter(start, message);
+	int code = refusal_of(kafka, row, message, letter);
 
 	assert(!kafka->gone);
 	if (code != CODE_OK) {
 		*refusal = reports_judge(code, false);
-		check_refused(start, row, peek_lease(tag), refusal);
+		if (!letter)
+			check_refused(start, row, peek_lease(tag), refusal);
 		return refusal->verdict;
 	}
 	flight = arena_take(sim->arena, 1, sizeof(*flight));
 	flight->kafka = kafka;
-	flight->publication = check_publish(kafka, row, peek_lease(tag), message);
+	flight->publication = (letter ? check_letter : check_publish)(kafka, row, peek_lease(tag), message);
 	flight->tag = tag;
 	flight->value = message->value;
 	if (message->value.bytes != NULL)
@@ -282,7 +294,8 @@ enum verdict kafka_publish(struct kafka *kafka, const struct message *message, v
 	*kafka->last = flight;
 	kafka->last = &flight->next;
 	kafka->outstanding++;
-	kafka->killed |= row->nature == NATURE_CRASHER;
+	/* It is the value that kills; were it the key, nobody could help. */
+	kafka->killed |= row->nature == NATURE_CRASHER && !(letter && message->value.bytes == NULL);
 	sim_trace(sim, "%d.%d publish row %lld", start->instance, start->number, (long long)row->id);
 	agenda_add(sim->agenda, flight->deadline_us + sim_between(sim, 0, 500 * MS), on_timeout, flight);
 	wire_pump(kafka);

@@ -49,8 +49,8 @@ static bool recorded(const struct statement *statement)
 void record_config(struct sim *sim, const struct config_source *config)
 {
 	if (sim->record != NULL)
-		fprintf(sim->record, "H %d %d %d\n", (int)config->ordering, (int)config->on_failed,
-			(int)config->on_delivered);
+		fprintf(sim->record, "H %d %d %d %d\n", (int)config->ordering, (int)config->on_failed,
+			(int)config->on_delivered, config->dead_letter_topic != NULL);
 }
 
 void record_other_config(struct sim *sim)
@@ -115,7 +115,7 @@ void record_run(struct statement *statement)
 		return;
 	}
 	/* The last one is of the server, not of the table. */
-	columns = statement->kind == SQL_COUNT ? SQL_N_SNAPSHOT_AGE : statement->kind == SQL_EXPIRE ? 2 : columns;
+	columns = statement->kind == SQL_COUNT ? SQL_N_SNAPSHOT_AGE : statement->kind == SQL_EXPIRE ? 3 : columns;
 	result = result_of(statement);
 	fprintf(out, "L %d %zu", statement->xact.number, columns);
 	for (int row = 0; row < db_result_rows(result); row++) {

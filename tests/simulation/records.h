@@ -28,9 +28,11 @@ struct claim_record {
 
 struct row_record {
 	struct claim_record *claims;
-	struct publication *publications; /* newest first */
+	struct publication *publications; /* newest first, */
+	struct publication *letters;	  /* and of its dead letters */
 	int written;
-	bool failed;	 /* at some time */
+	bool failed;	 /* at some time, */
+	bool unburied;	 /* without a dead letter, for nobody was left who could publish it */
 	bool parked;	 /* while its lease had ended */
 	bool given_back; /* after two attempts: it is no suspect any more */
 	bool retried;	 /* by an operator, after it had failed */
@@ -42,8 +44,10 @@ struct checker {
 	int64_t most_attempts; /* of all settings */
 	struct table *table;
 	bool only_crashers;
+	bool letters; /* there is a topic for dead letters */
 	uint64_t possibly_told, takeovers_told, parked_uncounted;
-	uint64_t unseen; /* answers that a crash took along before they were counted */
+	uint64_t expired_untold; /* what became pending for its dead letter, and nobody was told */
+	uint64_t unseen;	 /* answers that a crash took along before they were counted */
 	struct check_totals totals;
 };
 
@@ -54,6 +58,16 @@ struct claim_record *record_claim(struct row *row, const struct start *start, in
 
 /* The last publication by a start, under whatever claim. */
 const struct publication *record_last_by(const struct row *row, const struct start *start);
+
+/* The claim, if its start was told of it. */
+struct claim_record *record_claim_under(struct row *row, const struct start *start, int64_t lease);
+
+/* Is the row's dead letter due under this claim, for all that is known of it? */
+bool record_is_doomed(const struct row *row, const struct claim_record *claim);
+
+/* The last thing that Kafka said about a row under a claim; of its dead letters. NULL: nothing. */
+const struct publication *record_last_under(const struct row *row, const struct claim_record *claim);
+const struct publication *record_last_letter(const struct row *row, const struct claim_record *claim);
 
 /* A lease may run out only through a fault that was injected: a crash, a lost answer, a time of trouble, a row about which
  * nothing can be written. */

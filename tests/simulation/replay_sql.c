@@ -185,6 +185,7 @@ static void begin_history(struct replay *replay, char *rest)
 	replay->config.ordering = (enum config_ordering)replay_number(&rest);
 	replay->config.on_failed = (enum config_on_failed)replay_number(&rest);
 	replay->config.on_delivered = (enum config_on_delivered)replay_number(&rest);
+	replay->config.dead_letter_topic = replay_number(&rest) > 0 ? "dead" : NULL;
 	route_free(replay->route);
 	sql_free(replay->sql);
 	replay->route = route_new(&replay->config, &err);

@@ -119,8 +119,9 @@ static void put_payload(struct db_result *result, const struct effect *effect)
 	put_text(result, effect->row->tombstone ? NULL : text);
 }
 
-static void put_template(struct db_result *result, const char *column, const struct row *row)
+static void put_template(struct db_result *result, const char *column, const struct effect *effect)
 {
+	const struct row *row = effect->row;
 	char text[24];
 
 	snprintf(text, sizeof(text), "event-%lld", (long long)row->id);
@@ -128,6 +129,8 @@ static void put_template(struct db_result *result, const char *column, const str
 		put_text(result, text);
 	else if (strcmp(column, "event_type") == 0)
 		put_text(result, row->topic);
+	else if (strcmp(column, "last_error") == 0)
+		put_text(result, effect->after->last_error);
 	else
 		put(result, SLICE_NULL);
 }
@@ -146,7 +149,7 @@ static void put_claimed(struct db_result *result, const struct statement *statem
 	for (int i = SQL_C_HEADERS; i < SQL_CLAIM_COLUMNS; i++)
 		put(result, SLICE_NULL);
 	for (size_t i = 0; i < statement->templates.n_columns; i++)
-		put_template(result, statement->templates.columns[i], effect->row);
+		put_template(result, statement->templates.columns[i], effect);
 }
 
 static int by_id(const void *a, const void *b)
@@ -193,11 +196,12 @@ static struct db_result *claim_result(struct statement *statement)
 
 static struct db_result *expire_result(const struct statement *statement)
 {
-	struct db_result *result = result_new(statement, statement->n_effects, 2);
+	struct db_result *result = result_new(statement, statement->n_effects, 3);
 
 	for (size_t i = 0; i < statement->n_effects; i++) {
 		put_id(result, statement->effects[i].row->id);
 		put_integer(result, 0, 4);
+		put_integer(result, statement->effects[i].after->state == ROW_FAILED, 4);
 	}
 	return result;
 }
@@ -250,7 +254,7 @@ static void count_row(const struct statement *statement, const struct row *row, 
 	numbers[SQL_N_IN_FLIGHT]++;
 	if (!statement_expired(statement, version) || version->available_at > statement->xact.now)
 		return;
-	if (version->attempts >= statement->params.max_attempts)
+	if (statement_used_up(statement, version))
 		numbers[SQL_N_EXHAUSTED]++;
 	else if (version->attempts >= 2)
 		numbers[SQL_N_SUSPECTS]++;

@@ -52,6 +52,14 @@ enum sql_taken statement_taken(const struct statement *statement, const struct v
 	return SQL_TAKEN_FOREIGN;
 }
 
+bool statement_used_up(const struct statement *statement, const struct version *version)
+{
+	if (statement->config->dead_letter_topic != NULL)
+		return version->attempts == statement->params.max_attempts ||
+		       version->attempts - SQL_DEATHS_MAX >= statement->params.max_attempts;
+	return version->attempts >= statement->params.max_attempts;
+}
+
 int pick_by_due(const void *a, const void *b)
 {
 	const struct pick *x = a, *y = b;
@@ -116,29 +124,39 @@ static bool is_exhausted(const struct statement *statement, const struct row *ro
 	(void)row;
 	return version->settled_at == TABLE_NULL && version->available_at <= statement->xact.now &&
 	       version->state == ROW_IN_FLIGHT && statement_expired(statement, version) &&
-	       version->attempts >= statement->params.max_attempts;
+	       statement_used_up(statement, version);
+}
+
+static void expire_row(struct statement *statement, struct row *row)
+{
+	struct version *version = statement_write(statement, EFFECT_EXPIRED, row);
+	int32_t max = statement->params.max_attempts;
+	bool letters = statement->config->dead_letter_topic != NULL;
+	char error[400];
+
+	if (letters && version->attempts > max)
+		snprintf(error, sizeof(error), "%s; no dead letter, for its lease expired each time",
+			 version->last_error == NULL ? "" : version->last_error);
+	else
+		snprintf(error, sizeof(error), "lease expired, attempt %d of %d", (int)version->attempts, (int)max);
+	version->state = letters && version->attempts == max ? ROW_PENDING : ROW_FAILED;
+	if (version->state == ROW_FAILED)
+		version->available_at = TABLE_SENTINEL;
+	version->lease_until = TABLE_NULL;
+	version->lease_owner = NULL;
+	version->last_error = sim_copy(statement->sim, error);
 }
 
 void statement_expire(struct statement *statement)
 {
 	struct pick *picks;
 	size_t n = statement_scan(statement, is_exhausted, &picks);
-	char error[80];
 
 	for (size_t i = 0; i < n && statement->sim->broken != BREAK_EXPIRE; i++) {
 		const struct version *now = statement_lock(statement, picks[i].row, picks[i].version);
-		struct version *version;
 
-		if (now == NULL || !is_exhausted(statement, picks[i].row, now))
-			continue;
-		version = statement_write(statement, EFFECT_EXPIRED, picks[i].row);
-		snprintf(error, sizeof(error), "lease expired, attempt %d of %d", (int)version->attempts,
-			 (int)statement->params.max_attempts);
-		version->state = ROW_FAILED;
-		version->available_at = TABLE_SENTINEL;
-		version->lease_until = TABLE_NULL;
-		version->lease_owner = NULL;
-		version->last_error = sim_copy(statement->sim, error);
+		if (now != NULL && is_exhausted(statement, picks[i].row, now))
+			expire_row(statement, picks[i].row);
 	}
 }
 

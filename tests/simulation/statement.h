@@ -89,6 +89,9 @@ bool statement_expired(const struct statement *statement, const struct version *
 /* Which lease the statement's owner takes over with such a row, or makes an end of. */
 enum sql_taken statement_taken(const struct statement *statement, const struct version *version);
 
+/* An expired row that has had its last attempt. With dead letters one that is beyond it was lost by whoever had it for that. */
+bool statement_used_up(const struct statement *statement, const struct version *version);
+
 /* Rows and their versions, to be sorted. */
 struct pick {
 	struct row *row;

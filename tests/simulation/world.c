@@ -101,7 +101,7 @@ static void leap(struct world *world)
 
 static void inject(struct world *world, enum fault_kind kind)
 {
-	static const char *const topics[] = {"orders", "payments", "stock"};
+	static const char *const topics[] = {"orders", "payments", "stock", "dead"};
 	struct sim *sim = &world->sim;
 	struct fakedb *db = world->around.db;
 	struct cluster *cluster = world->around.cluster;
@@ -120,7 +120,7 @@ static void inject(struct world *world, enum fault_kind kind)
 	else if (kind == FAULT_OUTAGE)
 		cluster_outage(cluster, now + sim_delay(sim, 5 * SECOND, 150 * SECOND));
 	else if (kind == FAULT_DENY)
-		cluster_deny(cluster, topics[sim_between(sim, 0, 2)],
+		cluster_deny(cluster, topics[sim_between(sim, 0, 3)],
 			     now + sim_delay(sim, 5 * SECOND, 90 * SECOND));
 	else if (kind == FAULT_STARVE)
 		cluster_starve(cluster, now + sim_delay(sim, 2 * SECOND, 30 * SECOND));

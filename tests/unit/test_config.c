@@ -277,6 +277,12 @@ static const struct {
 	{SOURCE "    cloudevents_source: \"/%2\"\n",
 	 "F:5:25: cloudevents_source: \"/%2\" is no URI: what else there is in it is written as %20 and so on\n"},
 	{SOURCE "    cloudevents_source: \"\"\n", "F:5:25: cloudevents_source: must not be empty\n"},
+	{SOURCE "    dead_letter_topic: \"a b\"\n",
+	 "F:5:24: dead_letter_topic: \"a b\" is not a topic's name, which has at most 249 letters, "
+	 "digits, . _ and -, and is not . or ..\n"},
+	{SOURCE "    dead_letter_topic: ..\n",
+	 "F:5:24: dead_letter_topic: \"..\" is not a topic's name, which has at most 249 letters, "
+	 "digits, . _ and -, and is not . or ..\n"},
 	{SOURCE "    topic: a b\n",
 	 "F:5:12: topic: \"a b\" cannot be in a topic's name, which has at most 249 letters, "
 	 "digits, . _ and -, and is not . or ..\n"},
@@ -312,7 +318,6 @@ START_TEST(test_keys_without_a_function_are_unknown)
 	static const char *const keys[] = {
 		"archive_table",
 		"retention",
-		"dead_letter_topic",
 	};
 	char text[256];
 
@@ -354,6 +359,8 @@ static const struct {
 	{SOURCE "    retry: {initial: 10m}\n", "F:5:22: retry.max is shorter than retry.initial\n"},
 	{SOURCE "    columns: {type: ~}\n    topic: t\n    format: cloudevents\n",
 	 "F:7:13: format: cloudevents needs columns.type: each event has a type\n"},
+	{SOURCE "    topic: t\n    dead_letter_topic: t\n",
+	 "F:6:24: dead_letter_topic is the topic of all rows: name another one\n"},
 	{SOURCE "    columns: {key: ~}\n",
 	 "F:5:15: ordering: key needs columns.key: name the column, or set ordering: none\n"},
 	{SOURCE "    on_delivered: await\n",

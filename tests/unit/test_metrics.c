@@ -73,6 +73,8 @@ static const char *const families[][2] = {
 	{"outboxd_settled_total", "counter"},
 	{"outboxd_retries_total", "counter"},
 	{"outboxd_failed_total", "counter"},
+	{"outboxd_dead_letters_total", "counter"},
+	{"outboxd_dead_letters_refused_total", "counter"},
 	{"outboxd_lease_expired_total", "counter"},
 	{"outboxd_result_timeouts_total", "counter"},
 	{"outboxd_settle_fenced_total", "counter"},

@@ -43,7 +43,7 @@ START_TEST(test_rows_become_parallel_arrays)
 
 	second.state = "PENDING";
 	second.delay_us = 1500000;
-	second.give_back = true;
+	second.back = 1;
 	second.error = "TOPIC_AUTHORIZATION_FAILED: no";
 	settle_begin(settle);
 	settle_add(settle, &first);

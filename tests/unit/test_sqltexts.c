@@ -41,6 +41,7 @@ static struct config_source bare(void)
 
 	config.table = "\"Billing\".\"Out Box\"";
 	config.on_failed = ON_FAILED_CONTINUE;
+	config.dead_letter_topic = "dead";
 	config.columns[COLUMN_LEASE_UNTIL] = "available_at";
 	config.columns[COLUMN_SETTLED_AT] = config.columns[COLUMN_CREATED_AT] = NULL;
 	config.columns[COLUMN_EVENT_ID] = "id";

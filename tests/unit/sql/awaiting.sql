@@ -120,7 +120,7 @@ UPDATE "public"."event_outbox" o SET "status" = 'FAILED', "available_at" = '9999
      , "last_error" = (CASE WHEN x.late THEN 'no result within 10m' ELSE 'lease expired' END
                        || format(', attempt %s of %s', o."attempts", $1::int))::text
   FROM over x WHERE o."id" BETWEEN x.id AND x.id
-RETURNING o."id"::text, x.late::int;
+RETURNING o."id"::text, x.late::int, (o."status" = 'FAILED')::int;
 
 ---- statement 4 (parameters 12 18 19 17 11 29)
 WITH asked AS MATERIALIZED (
@@ -172,12 +172,14 @@ SELECT count(*) FROM freed;
 
 ---- statement 7 (parameters 0)
 WITH front AS MATERIALIZED (
-  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end, CASE WHEN (p."lease_owner" IS NULL) AND coalesce(p."attempts", 0) < $1::int THEN 0 ELSE coalesce(p."attempts", 0) END AS tries, $1::int AS max,
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) < $1::int AND NOT (p."lease_owner" IS NULL)) AS crasher, coalesce(p."attempts", 0) >= $1::int AS used_up,
          CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key
     FROM "public"."event_outbox" p WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') < '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
 back AS MATERIALIZED (
-  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end, CASE WHEN (p."lease_owner" IS NULL) AND coalesce(p."attempts", 0) < $1::int THEN 0 ELSE coalesce(p."attempts", 0) END AS tries, $1::int AS max,
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) < $1::int AND NOT (p."lease_owner" IS NULL)) AS crasher, coalesce(p."attempts", 0) >= $1::int AS used_up,
          CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key
     FROM "public"."event_outbox" p WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') >= '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
@@ -189,8 +191,8 @@ n AS (
          count(*) FILTER (WHERE status = 'SENDING') AS in_flight,
          count(*) FILTER (WHERE status IS NULL
                           OR status NOT IN ('PENDING', 'SENDING', 'SENT', 'FAILED')) AS unknown,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= 2 AND tries < max) AS suspects,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= max) AS exhausted,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND crasher) AS suspects,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND used_up) AS exhausted,
          max(CASE WHEN age < 0 THEN 0 ELSE age END) FILTER (WHERE status IN ('PENDING', 'SENDING')) AS oldest
     FROM unfinished)
 SELECT pending, parked, in_flight, (SELECT count(*) FROM failed), unknown, 0::bigint,

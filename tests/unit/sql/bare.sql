@@ -144,7 +144,7 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
 ---- statement 2 (parameters 3 0 7 8)
 WITH candidate AS MATERIALIZED (
   SELECT c.ctid AS r, c."id" AS ord, c."aggregate_id" AS key, CASE WHEN c."status" = 'it''s' THEN 0 WHEN c."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "Billing"."Out Box" c
-   WHERE c."status" IN ('it''s', 'SENDING') AND coalesce(c."available_at", '-infinity') <= now() AND c."status" = 'SENDING' AND coalesce(c."available_at", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) < least(coalesce(c."max_retry", $2::int), 2147483647)::int
+   WHERE c."status" IN ('it''s', 'SENDING') AND coalesce(c."available_at", '-infinity') <= now() AND c."status" = 'SENDING' AND coalesce(c."available_at", '-infinity') <= now() AND coalesce(c."attempts", 0) >= 2 AND coalesce(c."attempts", 0) <> least(coalesce(c."max_retry", $2::int), 2147483647)::int AND NOT (coalesce(c."attempts", 0) - 6 >= least(coalesce(c."max_retry", $2::int), 2147483647)::int)
    ORDER BY coalesce(c."available_at", '-infinity'), c."id" LIMIT 100 FOR UPDATE SKIP LOCKED),
 by_key AS MATERIALIZED (SELECT key, array_agg(r ORDER BY ord) AS rs FROM candidate GROUP BY key),
 head AS MATERIALIZED (
@@ -154,7 +154,7 @@ head AS MATERIALIZED (
 one AS MATERIALIZED (
   SELECT o.ctid AS r, CASE WHEN o."status" = 'it''s' THEN 0 WHEN o."lease_owner" = $1::text THEN 1 ELSE 2 END AS taken FROM "Billing"."Out Box" o
    WHERE o.ctid = ANY (ARRAY(SELECT r FROM head))
-     AND o."status" IN ('it''s', 'SENDING') AND coalesce(o."available_at", '-infinity') <= now() AND o."status" = 'SENDING' AND coalesce(o."available_at", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) < least(coalesce(o."max_retry", $2::int), 2147483647)::int
+     AND o."status" IN ('it''s', 'SENDING') AND coalesce(o."available_at", '-infinity') <= now() AND o."status" = 'SENDING' AND coalesce(o."available_at", '-infinity') <= now() AND coalesce(o."attempts", 0) >= 2 AND coalesce(o."attempts", 0) <> least(coalesce(o."max_retry", $2::int), 2147483647)::int AND NOT (coalesce(o."attempts", 0) - 6 >= least(coalesce(o."max_retry", $2::int), 2147483647)::int)
    LIMIT 1 FOR UPDATE SKIP LOCKED),
 claimed AS (
   UPDATE "Billing"."Out Box" o SET "status" = 'SENDING', "attempts" = least(coalesce("attempts", 0), 2147483646) + 1, "available_at" = now() + $3::interval, "lease_owner" = $1::text, "changed" = now()
@@ -181,12 +181,13 @@ SELECT tail.*, claimed.id::text, NULL::text, claimed.key, claimed.attempts, clai
   FULL JOIN claimed ON false ORDER BY claimed.id NULLS FIRST;
 
 ---- statement 3 (parameters 0)
-UPDATE "Billing"."Out Box" SET "status" = 'FAILED', "available_at" = '9999-12-31Z'::timestamptz, "lease_owner" = NULL, "changed" = now()
-     , "last_error" = format('lease expired, attempt %s of %s', "attempts", least(coalesce("max_retry", $1::int), 2147483647)::int)::text
+UPDATE "Billing"."Out Box" SET "status" = CASE WHEN (coalesce("attempts", 0) - 6 >= least(coalesce("max_retry", $1::int), 2147483647)::int) THEN 'FAILED' ELSE 'it''s' END, "available_at" = CASE WHEN (coalesce("attempts", 0) - 6 >= least(coalesce("max_retry", $1::int), 2147483647)::int) THEN '9999-12-31Z'::timestamptz ELSE "available_at" END, "lease_owner" = NULL, "changed" = now()
+     , "last_error" = CASE WHEN (coalesce("attempts", 0) - 6 >= least(coalesce("max_retry", $1::int), 2147483647)::int) THEN concat("last_error", '; no dead letter, for its lease expired each time')
+                          WHEN coalesce("attempts", 0) > least(coalesce("max_retry", $1::int), 2147483647)::int THEN "last_error"::text ELSE format('lease expired, attempt %s of %s', "attempts", least(coalesce("max_retry", $1::int), 2147483647)::int) END::text
  WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "Billing"."Out Box" p
-                          WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') <= now() AND p."status" = 'SENDING' AND coalesce(p."available_at", '-infinity') <= now() AND coalesce(p."attempts", 0) >= least(coalesce(p."max_retry", $1::int), 2147483647)::int
+                          WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') <= now() AND p."status" = 'SENDING' AND coalesce(p."available_at", '-infinity') <= now() AND (coalesce(p."attempts", 0) = least(coalesce(p."max_retry", $1::int), 2147483647)::int OR (coalesce(p."attempts", 0) - 6 >= least(coalesce(p."max_retry", $1::int), 2147483647)::int))
                           ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 500 FOR UPDATE SKIP LOCKED))
-RETURNING "id"::text, 0;
+RETURNING "id"::text, 0, ("status" = 'FAILED')::int;
 
 ---- statement 4 (parameters 12 18 19 17 11)
 UPDATE "Billing"."Out Box" o
@@ -202,7 +203,7 @@ RETURNING o."id"::text;
 
 ---- statement 5 (parameters 11 12 13 14 15 16 17)
 UPDATE "Billing"."Out Box" o
-   SET "status" = x.status, "attempts" = greatest(coalesce(o."attempts", 0) - x.back, 0),
+   SET "status" = x.status, "attempts" = least(greatest(coalesce(o."attempts", 0) - x.back, 0), 2147483646),
        "available_at" = CASE WHEN x.status = 'FAILED' THEN '9999-12-31Z'::timestamptz
             ELSE now() + x.delay END
      , "last_error" = coalesce(x.error, o."last_error")::text
@@ -240,12 +241,14 @@ SELECT count(*) FROM freed;
 
 ---- statement 7 (parameters 0)
 WITH front AS MATERIALIZED (
-  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."available_at", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, least(coalesce(p."max_retry", $1::int), 2147483647)::int AS max,
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."available_at", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) <> least(coalesce(p."max_retry", $1::int), 2147483647)::int AND NOT (coalesce(p."attempts", 0) - 6 >= least(coalesce(p."max_retry", $1::int), 2147483647)::int)) AS crasher, (coalesce(p."attempts", 0) = least(coalesce(p."max_retry", $1::int), 2147483647)::int OR (coalesce(p."attempts", 0) - 6 >= least(coalesce(p."max_retry", $1::int), 2147483647)::int)) AS used_up,
          NULL::bigint AS age, p."aggregate_id"::text AS key
     FROM "Billing"."Out Box" p WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') < '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
 back AS MATERIALIZED (
-  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."available_at", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, least(coalesce(p."max_retry", $1::int), 2147483647)::int AS max,
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."available_at", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) <> least(coalesce(p."max_retry", $1::int), 2147483647)::int AND NOT (coalesce(p."attempts", 0) - 6 >= least(coalesce(p."max_retry", $1::int), 2147483647)::int)) AS crasher, (coalesce(p."attempts", 0) = least(coalesce(p."max_retry", $1::int), 2147483647)::int OR (coalesce(p."attempts", 0) - 6 >= least(coalesce(p."max_retry", $1::int), 2147483647)::int)) AS used_up,
          NULL::bigint AS age, p."aggregate_id"::text AS key
     FROM "Billing"."Out Box" p WHERE p."status" IN ('it''s', 'SENDING') AND coalesce(p."available_at", '-infinity') >= '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
@@ -256,8 +259,8 @@ n AS (
          count(*) FILTER (WHERE status = 'SENDING') AS in_flight,
          count(*) FILTER (WHERE status IS NULL
                           OR status NOT IN ('it''s', 'SENDING', 'SENT', 'FAILED')) AS unknown,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= 2 AND tries < max) AS suspects,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= max) AS exhausted,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND crasher) AS suspects,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND used_up) AS exhausted,
          max(CASE WHEN age < 0 THEN 0 ELSE age END) FILTER (WHERE status IN ('it''s', 'SENDING')) AS oldest
     FROM unfinished)
 SELECT pending, parked, in_flight, NULL::bigint, NULL::bigint, 0::bigint,

@@ -95,7 +95,7 @@ UPDATE "event_outbox" SET "status" = 'FAILED', "available_at" = '9999-12-31Z'::t
  WHERE "id" = ANY (ARRAY(SELECT p."id" FROM "event_outbox" p
                           WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') <= now() AND p."status" = 'SENDING' AND coalesce(p."lease_until", '-infinity') <= now() AND coalesce(p."attempts", 0) >= $1::int
                           ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 500 FOR UPDATE SKIP LOCKED))
-RETURNING "id"::text, 0;
+RETURNING "id"::text, 0, ("status" = 'FAILED')::int;
 
 ---- statement 4 (parameters 12 18 19 11)
 DELETE FROM "event_outbox" o
@@ -133,12 +133,14 @@ SELECT count(*) FROM freed;
 
 ---- statement 7 (parameters 0)
 WITH front AS MATERIALIZED (
-  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, $1::int AS max,
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) < $1::int) AS crasher, coalesce(p."attempts", 0) >= $1::int AS used_up,
          CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key
     FROM "event_outbox" p WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') < '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
 back AS MATERIALIZED (
-  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end, coalesce(p."attempts", 0) AS tries, $1::int AS max,
+  SELECT p."status" AS status, coalesce(p."available_at", '-infinity') AS due, coalesce(p."lease_until", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) < $1::int) AS crasher, coalesce(p."attempts", 0) >= $1::int AS used_up,
          CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."aggregate_id"::text AS key
     FROM "event_outbox" p WHERE p."settled_at" IS NULL AND coalesce(p."available_at", '-infinity') >= '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."available_at", '-infinity'), p."id" LIMIT 100000),
@@ -150,8 +152,8 @@ n AS (
          count(*) FILTER (WHERE status = 'SENDING') AS in_flight,
          count(*) FILTER (WHERE status IS NULL
                           OR status NOT IN ('PENDING', 'SENDING', 'SENT', 'FAILED')) AS unknown,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= 2 AND tries < max) AS suspects,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= max) AS exhausted,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND crasher) AS suspects,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND used_up) AS exhausted,
          max(CASE WHEN age < 0 THEN 0 ELSE age END) FILTER (WHERE status IN ('PENDING', 'SENDING')) AS oldest
     FROM unfinished)
 SELECT pending, parked, in_flight, (SELECT count(*) FROM failed), unknown, 0::bigint,

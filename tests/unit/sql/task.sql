@@ -120,7 +120,7 @@ UPDATE "task_execution" o SET "state" = 'FAILED', "next_run_at" = '9999-12-31Z':
      , "last_error" = (CASE WHEN x.late THEN 'no result within 10m' ELSE 'lease expired' END
                        || format(', attempt %s of %s', o."attempts", $2::int))::text
   FROM over x WHERE o."id" BETWEEN x.id AND x.id
-RETURNING o."id"::text, x.late::int;
+RETURNING o."id"::text, x.late::int, (o."state" = 'FAILED')::int;
 
 ---- statement 4 (parameters 12 18 19 11 29)
 WITH asked AS MATERIALIZED (
@@ -166,14 +166,16 @@ freed AS (
    )) RETURNING 1)
 SELECT count(*) FROM freed;
 
----- statement 7 (parameters 7 0)
+---- statement 7 (parameters 0 7)
 WITH front AS MATERIALIZED (
-  SELECT p."state" AS status, coalesce(p."next_run_at", '-infinity') AS due, coalesce(p."next_run_at", '-infinity') AS lease_end, CASE WHEN ((p."next_run_at" = p."updated_at" + $1::interval) IS NOT TRUE) AND coalesce(p."attempts", 0) < $2::int THEN 0 ELSE coalesce(p."attempts", 0) END AS tries, $2::int AS max,
+  SELECT p."state" AS status, coalesce(p."next_run_at", '-infinity') AS due, coalesce(p."next_run_at", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) < $1::int AND NOT ((p."next_run_at" = p."updated_at" + $2::interval) IS NOT TRUE)) AS crasher, coalesce(p."attempts", 0) >= $1::int AS used_up,
          CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."id"::text AS key
     FROM "task_execution" p WHERE p."state" IN ('PENDING', 'SENDING') AND coalesce(p."next_run_at", '-infinity') < '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."next_run_at", '-infinity'), p."id" LIMIT 100000),
 back AS MATERIALIZED (
-  SELECT p."state" AS status, coalesce(p."next_run_at", '-infinity') AS due, coalesce(p."next_run_at", '-infinity') AS lease_end, CASE WHEN ((p."next_run_at" = p."updated_at" + $1::interval) IS NOT TRUE) AND coalesce(p."attempts", 0) < $2::int THEN 0 ELSE coalesce(p."attempts", 0) END AS tries, $2::int AS max,
+  SELECT p."state" AS status, coalesce(p."next_run_at", '-infinity') AS due, coalesce(p."next_run_at", '-infinity') AS lease_end,
+         (coalesce(p."attempts", 0) >= 2 AND coalesce(p."attempts", 0) < $1::int AND NOT ((p."next_run_at" = p."updated_at" + $2::interval) IS NOT TRUE)) AS crasher, coalesce(p."attempts", 0) >= $1::int AS used_up,
          CASE WHEN isfinite(p."created_at") THEN (extract(epoch FROM now() - p."created_at") * 1000000)::bigint END AS age, p."id"::text AS key
     FROM "task_execution" p WHERE p."state" IN ('PENDING', 'SENDING') AND coalesce(p."next_run_at", '-infinity') >= '9999-12-31Z'::timestamptz
    ORDER BY coalesce(p."next_run_at", '-infinity'), p."id" LIMIT 100000),
@@ -184,8 +186,8 @@ n AS (
          count(*) FILTER (WHERE status = 'SENDING') AS in_flight,
          count(*) FILTER (WHERE status IS NULL
                           OR status NOT IN ('PENDING', 'SENDING', 'SENT', 'FAILED')) AS unknown,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= 2 AND tries < max) AS suspects,
-         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND tries >= max) AS exhausted,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND crasher) AS suspects,
+         count(*) FILTER (WHERE status = 'SENDING' AND due <= now() AND lease_end <= now() AND used_up) AS exhausted,
          max(CASE WHEN age < 0 THEN 0 ELSE age END) FILTER (WHERE status IN ('PENDING', 'SENDING')) AS oldest
     FROM unfinished)
 SELECT pending, parked, in_flight, NULL::bigint, NULL::bigint, 0::bigint,
