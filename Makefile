@@ -364,6 +364,7 @@ format:
 docs: all
 	@$(BUILD)/outboxd config --reference | tests/tools/embed reference docs/configuration.md
 	@$(BUILD)/outboxd states | tests/tools/embed states README.md
+	@$(BUILD)/outboxd check --reference | tests/tools/embed findings docs/check.md
 	@cd tests && $(PYTHON) -B -m rig.crashscenarios | tools/embed 'crash points' ../docs/guarantees.md
 
 .PHONY: lint

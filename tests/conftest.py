@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from rig import kafka, mockbroker, outbox as outboxes, postgres, relay as relays  # noqa: E402
+from rig import kafka, mockbroker, outbox as outboxes, pooler as poolers, postgres, relay as relays  # noqa: E402
 
 DEFAULT_LIMIT = 120
 SANITIZERS = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ")
@@ -86,6 +86,14 @@ def database(cluster):
     if not cluster.alive():
         cluster.start()
     database.drop()
+
+
+@pytest.fixture
+def pooler(cluster):
+    """The port of a PgBouncer in transaction mode in front of the server."""
+    pooler = poolers.Pooler(cluster)
+    yield pooler.port
+    pooler.remove()
 
 
 @pytest.fixture(scope="session")

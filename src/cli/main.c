@@ -32,14 +32,19 @@ static const struct cli_command commands[] = {
 	 "signal, 75 when it cannot start, such as for a port that is in use, 78 when the configuration is wrong.\n\n"
 	 "example: outboxd run -c outboxd.yaml\n",
 	 cli_run},
-	{"check", "check the configuration file",
-	 "usage: outboxd check --offline [-c FILE]\n\n"
-	 "Reports every mistake of the file at once, as FILE:LINE:COLUMN: message. librdkafka and libpq judge "
-	 "their own\n"
-	 "settings.\n\n"
-	 "      --offline      the file alone, without connecting to anything\n" CONFIG_HELP HELP_HELP "\n"
-	 "Exit code: 0 when all is well, 78 when the configuration is wrong.\n\n"
-	 "example: outboxd check --offline -c outboxd.yaml\n",
+	{"check", "check the file, the databases, the tables and the brokers",
+	 "usage: outboxd check [-c FILE] [--offline] [--json]\n"
+	 "       outboxd check --reference\n\n"
+	 "Reports every mistake of the file at once, as FILE:LINE:COLUMN: message, librdkafka's and libpq's judgement of\n"
+	 "their own settings included. Then it connects, and changes nothing: a line for each finding, ok, warn or error,\n"
+	 "with what is the case => and the statement or setting that mends it.\n\n"
+	 "      --offline      the file alone, without connecting to anything\n"
+	 "      --json         an array of {level, source, finding, message, cure}\n"
+	 "      --reference    every finding there is; reads no file\n" CONFIG_HELP HELP_HELP "\n"
+	 "Exit code: 0 when there is no error; else the first that applies: 69 a server is unreachable, 77 a privilege or\n"
+	 "the right password is missing, 78 the file, a table or a topic is wrong.\n\n"
+	 "example: outboxd check -c outboxd.yaml\n"
+	 "         outboxd check --json | jq '.[] | select(.level != \"ok\")'\n",
 	 cli_check},
 	{"schema", "print the SQL that makes a source's table",
 	 "usage: outboxd schema [-c FILE] [--source NAME] [--adopt | --drop-trigger]\n\n"

@@ -246,3 +246,27 @@ PGresult *pgblocking_run(struct pgblocking *pg, const struct sql_statement *stat
 	PQclear(result);
 	return NULL;
 }
+
+/* ---- notifications ---- */
+
+#define PROOF_CHANNEL "outboxd_check"
+
+/* What has come by now, or comes within the time. */
+static bool wait_for_notification(PGconn *pg, int64_t until_ms)
+{
+	PGnotify *notification = PQnotifies(pg);
+
+	while (notification == NULL && wait_for_socket(pg, true, until_ms) && PQconsumeInput(pg) == 1)
+		notification = PQnotifies(pg);
+	PQfreemem(notification);
+	return notification != NULL;
+}
+
+bool pgblocking_hears(struct pgblocking *pg, struct pgblocking *other, int64_t timeout_ms, enum cli_exit *exit_code,
+		      struct err *err)
+{
+	*exit_code = CLI_OK;
+	return run_plain(pg, "LISTEN " PROOF_CHANNEL, exit_code, err) &&
+	       run_plain(other, "NOTIFY " PROOF_CHANNEL, exit_code, err) &&
+	       wait_for_notification(pg->pg, monotonic_ms() + timeout_ms);
+}

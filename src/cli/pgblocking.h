@@ -31,4 +31,9 @@ PGresult *pgblocking_add(struct pgblocking *pg, const struct sql_statement *stat
 /* Commits, or rolls back, which cannot fail. */
 bool pgblocking_end(struct pgblocking *pg, bool commit, enum cli_exit *exit_code, struct err *err) must_check;
 
+/* Does LISTEN work? Waits for a NOTIFY that the other connection sends, for at most timeout_ms: of one's own a pooler passes on what
+ * it would not pass on of others. False with *exit_code CLI_OK: nothing came. */
+bool pgblocking_hears(struct pgblocking *pg, struct pgblocking *other, int64_t timeout_ms, enum cli_exit *exit_code,
+		      struct err *err) must_check;
+
 #endif

@@ -69,7 +69,7 @@ bool sourcedb_end(struct sourcedb *db, bool commit)
 
 /* ---- opening ---- */
 
-static PGresult *inspect(struct sourcedb *db)
+static PGresult *ask_catalog(struct sourcedb *db)
 {
 	struct slice values[SQL_PARAMS] = {SLICE_NULL};
 	struct buf table = {0};
@@ -87,35 +87,46 @@ static PGresult *inspect(struct sourcedb *db)
 	return result;
 }
 
-/* False: the table is not there, or does not fit. */
-static bool build_sql(struct sourcedb *db, const PGresult *result)
+bool sourcedb_connect(struct sourcedb *db, const struct config_source *source)
 {
-	size_t n_rows = (size_t)PQntuples(result);
-	struct sql_table_facts facts;
-	struct arena *arena;
+	*db = (struct sourcedb){.source = source};
+	db->pg = pgblocking_open(&source->postgres, &db->exit_code, &db->err);
+	return db->pg != NULL;
+}
 
+bool sourcedb_inspect(struct sourcedb *db, struct sql_table_facts *facts, struct arena *arena)
+{
+	PGresult *result = ask_catalog(db);
+	size_t n_rows;
+
+	if (result == NULL)
+		return false;
+	n_rows = (size_t)PQntuples(result);
+	if (n_rows > 0)
+		sql_read_facts(facts, sourcedb_cell, result, n_rows, arena);
+	PQclear(result);
+	if (n_rows > 0)
+		return true;
 	db->exit_code = CLI_CONFIG;
-	if (n_rows == 0)
-		return err_set(&db->err,
-			       "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
-			       db->source->table, db->source->name);
-	arena = arena_new();
-	sql_read_facts(&facts, sourcedb_cell, result, n_rows, arena);
-	db->sql = sql_new(db->source, &facts, NULL, &db->err);
-	arena_free(arena);
+	return err_set(&db->err, "there is no table %s; `outboxd schema --source %s` prints the SQL that makes it",
+		       db->source->table, db->source->name);
+}
+
+bool sourcedb_build(struct sourcedb *db, const struct sql_table_facts *facts, const struct sql_templates *templates)
+{
+	db->exit_code = CLI_CONFIG;
+	db->sql = sql_new(db->source, facts, templates, &db->err);
 	return db->sql != NULL;
 }
 
 bool sourcedb_open(struct sourcedb *db, const struct config_source *source)
 {
-	PGresult *result;
-	bool built;
+	struct arena *arena = arena_new();
+	struct sql_table_facts facts;
+	bool built = sourcedb_connect(db, source) && sourcedb_inspect(db, &facts, arena) &&
+		     sourcedb_build(db, &facts, NULL);
 
-	*db = (struct sourcedb){.source = source};
-	db->pg = pgblocking_open(&source->postgres, &db->exit_code, &db->err);
-	result = db->pg == NULL ? NULL : inspect(db);
-	built = result != NULL && build_sql(db, result);
-	PQclear(result);
+	arena_free(arena);
 	return built;
 }
 

@@ -18,6 +18,12 @@ struct sourcedb {
 bool sourcedb_open(struct sourcedb *db, const struct config_source *source) must_check;
 void sourcedb_close(struct sourcedb *db);
 
+/* The same in three steps. The facts live in the arena; there must be a table. templates may be NULL, as for sql_new. */
+bool sourcedb_connect(struct sourcedb *db, const struct config_source *source) must_check;
+bool sourcedb_inspect(struct sourcedb *db, struct sql_table_facts *facts, struct arena *arena) must_check;
+bool sourcedb_build(struct sourcedb *db, const struct sql_table_facts *facts,
+		    const struct sql_templates *templates) must_check;
+
 /* A statement with its values by enum sql_param: in a transaction of its own, or in the one that was begun. NULL: it failed.
  * Free the result with PQclear. */
 PGresult *sourcedb_run(struct sourcedb *db, enum sql_kind kind, const struct slice values[SQL_PARAMS]) must_check;

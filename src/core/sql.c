@@ -11,6 +11,7 @@ struct sql {
 	uint64_t has;
 	enum sql_order order;
 	const char *media_type;
+	const char *due_index, *key_index;
 };
 
 /* A row a column. A view's key may have its index on the table below it; a table with inheritance children repeats ctids
@@ -165,7 +166,22 @@ static void build_all(struct sql *sql, const struct sqltext *text)
 	build(sql, text, SQL_SKIP, sqlcommand_change);
 	build(sql, text, SQL_UNPARK, sqlsettle_sweep);
 	build(sql, text, SQL_TRY, sqlclaim_try);
+	build(sql, text, SQL_SURVEY, sqlcheck_survey);
 	sql->statements[SQL_INSPECT] = sql_inspect;
+}
+
+/* A partitioned table takes no CONCURRENTLY. */
+static const char *make_index(struct sql *sql, const struct sqltext *text, const char *columns)
+{
+	struct buf index = {0};
+	const char *copy;
+
+	buf_add_string(&index,
+		       (text->has & SQLTEXT_PLAIN) != 0 ? "CREATE INDEX CONCURRENTLY ON " : "CREATE INDEX ON ");
+	sqltext_expand(text, columns, &index);
+	copy = arena_copy_string(sql->arena, buf_text(&index));
+	buf_free(&index);
+	return copy;
 }
 
 struct sql *sql_new(const struct config_source *source, const struct sql_table_facts *facts,
@@ -182,6 +198,9 @@ struct sql *sql_new(const struct config_source *source, const struct sql_table_f
 	build_all(sql, &text);
 	sql->has = text.has;
 	sql->order = text.order;
+	sql->due_index = make_index(sql, &text, "{table} ({due}, {order}) WHERE {unfinished}");
+	if (sql_has_column(sql, COLUMN_KEY))
+		sql->key_index = make_index(sql, &text, "{table} ({key}, {order}) WHERE {key_range}");
 	sql->media_type = text.media_type;
 	return sql;
 }
@@ -212,6 +231,16 @@ bool sql_may_skip(const struct sql *sql)
 const char *sql_media_type(const struct sql *sql)
 {
 	return sql->media_type;
+}
+
+const char *sql_due_index(const struct sql *sql)
+{
+	return sql->due_index;
+}
+
+const char *sql_key_index(const struct sql *sql)
+{
+	return sql->key_index;
 }
 
 enum sql_order sql_order(const struct sql *sql)

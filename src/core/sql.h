@@ -30,6 +30,7 @@ enum sql_kind {
 	SQL_SKIP,	 /* picked rows become failed and settled */
 	SQL_UNPARK, /* frees the rows parked behind them: in the same transaction, for it must see what was parked till then */
 	SQL_TRY,    /* reads no row: what it says of the operator's own condition, before anything is claimed */
+	SQL_SURVEY, /* for `check`: what the first open rows and the newest ones tell; reads little of a long table */
 	SQL_INSPECT /* asks the catalog for the table; the only one that needs no struct sql */
 };
 #define SQL_KINDS (SQL_INSPECT + 1)
@@ -115,6 +116,13 @@ enum sql_pick_column {
 	SQL_PICKED_KEY,	     /* text or NULL */
 	SQL_PICKED_ATTEMPTS, /* int4 */
 	SQL_PICKED_ERROR     /* text or NULL */
+};
+
+/* The columns of SQL_SURVEY, one row, all text. */
+enum sql_survey_column {
+	SQL_SURVEYED_LARGEST, /* bytes of the largest payload of an open row; 0: there is none */
+	SQL_SURVEYED_STATES,  /* a JSON array: states that the mapping does not name; NULL among them */
+	SQL_SURVEYED_OWNERS   /* a JSON array: who holds rows in flight */
 };
 
 /* The columns of SQL_RETRY and SQL_SKIP: the rows they changed. */
@@ -229,6 +237,10 @@ bool sql_may_skip(const struct sql *sql);
 
 /* What kind of value the payload's column holds, as a media type; static. */
 const char *sql_media_type(const struct sql *sql);
+
+/* The statements that make the index of what is due, and that of the keys. */
+const char *sql_due_index(const struct sql *sql);
+const char *sql_key_index(const struct sql *sql);
 
 /* How to compare two values of the order column as text. */
 enum sql_order { SQL_ORDER_NUMBER, SQL_ORDER_BYTES, SQL_ORDER_ARRIVAL };

@@ -1,4 +1,4 @@
-/* sqltext: SQL written once over the columns' roles, and filled in for one table. Only sql*.c include it.
+/* sqltext: SQL written once over the columns' roles, and filled in for one table. Only sql*.c and checktable.c include it.
  * A statement is a list of parts; a part is taken when the table has all of `when` and nothing of `unless`.
  * In a part: {table}; {role} or {alias.role}, a mapped column (see config_column_name) or an expression that sqltext.c
  * defines over them; {$param}, which becomes $n with its type; {:word}, a type or list found out for this table. */
@@ -82,6 +82,7 @@ extern const struct sqltext_part sqlclaim_claim[], sqlclaim_suspect[], sqlclaim_
 extern const struct sqltext_part sqlsettle_expire[], sqlsettle_sent[], sqlsettle_settle[], sqlsettle_sweep[];
 extern const struct sqltext_part sqlawait_expire[], sqlawait_dispatched[], sqlawait_settle[];
 extern const struct sqltext_part sqlcount_count[];
+extern const struct sqltext_part sqlcheck_survey[];
 extern const struct sqltext_part sqlcommand_pick[], sqlcommand_named[], sqlcommand_change[];
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/fingerprint.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +14,11 @@
  * rows are held by nobody's memory, so they must count as foreign until their lease ends. */
 void claim_name_owner(struct source *source)
 {
-	snprintf(source->owner, sizeof(source->owner), "%s-%08" PRIx32 "-%" PRIu32, source->env.owner,
-		 (uint32_t)(source->env.seed ^ source->env.seed >> 32), source->owner_changes++);
+	char settings[FINGERPRINT_SIZE];
+
+	fingerprint_write(source->config, settings);
+	snprintf(source->owner, sizeof(source->owner), "%s-%08" PRIx32 "-%" PRIu32 "/%s", source->env.owner,
+		 (uint32_t)(source->env.seed ^ source->env.seed >> 32), source->owner_changes++, settings);
 }
 
 /* ---- parameters ---- */

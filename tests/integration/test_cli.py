@@ -41,7 +41,7 @@ def test_every_command_has_help(command, option):
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["run", "--nothing"], ["check", "-x"], ["config", "-c"],
-                                       ["states", "extra"], ["version", "--json"], ["check"], ["run", "--daemon"],
+                                       ["states", "extra"], ["version", "--json"], ["check", "more"], ["run", "--daemon"],
                                        ["-c", "f", "run"]])
 def test_F072_usage_errors(arguments):
     done = outboxd(*arguments)

@@ -1,37 +1,7 @@
 """Behind a real PgBouncer in transaction mode: nothing of a request may outlive its transaction."""
 import psycopg2
-import pytest
 
-from rig import postgres
-from rig.process import Folder, Process, free_port, port_answers
 from rig.wait import wait_until
-
-CONFIG = """
-[databases]
-* = host=127.0.0.1 port={server} user=postgres
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 2
-"""
-
-
-@pytest.fixture
-def pooler(cluster):
-    """The port of a PgBouncer in front of the cluster, which takes no start-up parameters but its own."""
-    user = postgres.server_user()  # it refuses to run as root
-    folder, port = Folder("pgbouncer", user), free_port()
-    (folder / "ini").write_text(CONFIG.format(server=cluster.port, port=port))
-    process = Process(["/usr/sbin/pgbouncer", folder / "ini"], folder / "log", user=user)
-    try:
-        wait_until(lambda: port_answers(port), 10, process.log)
-        yield port
-    finally:
-        process.kill()
-        folder.remove()
 
 
 def test_F059_behind_a_transaction_pooler(mock_outbox, pooler):

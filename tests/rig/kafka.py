@@ -70,6 +70,8 @@ FOR_TESTS = {
     "background.threads": "2",
 }
 
+SASL_USERS = {"relay": "open-sesame"}
+
 # Small and quick to start; and what Kafka's own start script gives the JVM.
 SMALL_JVM = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 STOCK_JVM = ["-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
@@ -293,18 +295,23 @@ class Topics:
 class Kafka(Node, Topics):
     """One broker that is its own controller.
 
-    proxied_port     who connects to it is told to go on at advertised_port, where a test has a proxy to proxied_port"""
+    proxied_port     who connects to it is told to go on at advertised_port, where a test has a proxy to proxied_port
+    sasl_port        who connects to it has to be a user of SASL_USERS, by SASL/PLAIN"""
 
     def __init__(self, settings=FOR_TESTS, jvm=SMALL_JVM):
         port, controller_port = free_port(), free_port()
-        self.proxied_port, self.advertised_port = free_port(), free_port()
+        self.proxied_port, self.advertised_port, self.sasl_port = free_port(), free_port(), free_port()
         Topics.__init__(self, f"127.0.0.1:{port}")
         Node.__init__(self, port, {
             **ALONE,
-            "listener.security.protocol.map": f"{LISTENERS['listener.security.protocol.map']},PROXIED:PLAINTEXT",
+            "listener.security.protocol.map": f"{LISTENERS['listener.security.protocol.map']},PROXIED:PLAINTEXT,SASL:SASL_PLAINTEXT",
             "listeners": f"PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{self.proxied_port},"
-                         f"CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},PROXIED://localhost:{self.advertised_port}",
+                         f"SASL://127.0.0.1:{self.sasl_port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},PROXIED://localhost:{self.advertised_port},"
+                                    f"SASL://127.0.0.1:{self.sasl_port}",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                                                         + " ".join(f'user_{name}="{word}"' for name, word in SASL_USERS.items()) + ";",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             **settings,

@@ -19,7 +19,7 @@ BUILD = pathlib.Path(os.environ["MUTANT_BUILD"])
 CORE = ROOT / "src/core"
 
 # The tests of a file that is not named like its test.
-TESTS = {"headers": ["route"], **dict.fromkeys(["sql", "sqlclaim", "sqlcount", "sqlfacts", "sqlfit", "sqlgrants", "sqladopt", "sqlschema", "sqlsettle", "sqltext"],
+TESTS = {"headers": ["route"], "checktable": ["check", "checktable"], "sqlcheck": ["checktable"], "checkkafka": ["check"], "fingerprint": ["check"], **dict.fromkeys(["sql", "sqlclaim", "sqlcount", "sqlfacts", "sqlfit", "sqlgrants", "sqladopt", "sqlschema", "sqlsettle", "sqltext"],
                                                ["sql", "sqlfit", "sqltexts"])}
 
 SWAPS = [(r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),

@@ -264,7 +264,23 @@ SELECT count(*) FROM freed;
 ---- statement 15 (parameters)
 SELECT FROM "task_execution" c WHERE true LIMIT 0;
 
----- statement 16 (parameters 26 27)
+---- statement 16 (parameters)
+WITH front AS MATERIALIZED (
+  SELECT p.ctid AS r, pg_column_size(p."payload") AS size, p."state"::text AS status,
+         NULL::text AS owner
+    FROM "task_execution" p WHERE p."state" IN ('PENDING', 'SENDING') ORDER BY coalesce(p."next_run_at", '-infinity'), p."id" LIMIT 10000),
+newest AS MATERIALIZED (
+  SELECT p."state"::text AS status FROM "task_execution" p ORDER BY p."id" DESC LIMIT 10000),
+large AS MATERIALIZED (SELECT r FROM front ORDER BY size DESC NULLS LAST LIMIT 20),
+strange AS (
+  SELECT status FROM front UNION SELECT status FROM newest)
+SELECT coalesce((SELECT max(octet_length(p."payload"::text)) FROM "task_execution" p WHERE p.ctid = ANY (ARRAY(SELECT r FROM large))), 0)::text,
+       (SELECT coalesce(json_agg(status ORDER BY status), '[]')::text FROM strange
+         WHERE status IS NULL OR status NOT IN ('PENDING'::text, 'SENDING'::text, 'SENT'::text, 'FAILED'::text)),
+       (SELECT coalesce(json_agg(DISTINCT owner), '[]')::text FROM front
+         WHERE status = 'SENDING'::text AND owner IS NOT NULL);
+
+---- statement 17 (parameters 26 27)
 SELECT n.nspname::text, c.relname::text,
        CASE WHEN c.relkind = 'r' AND c.relhassubclass THEN 'p' ELSE c.relkind::text END,
        a.attname::text, format_type(a.atttypid, a.atttypmod),
