@@ -228,7 +228,7 @@ check-integration: all $(MOCKBROKER) $(HTTPSERVER) $(PRELOADED) unit-tests integ
 	@$(PYTEST) integration $(PYTEST_ARGS)
 
 .PHONY: check-e2e
-check-e2e: all crash-program $(MOCKBROKER) $(PRELOADED) kafka-jars
+check-e2e: all crash-program $(MOCKBROKER) $(PRELOADED) kafka-jars debezium-jars
 	@$(PYTEST) e2e $(PYTEST_ARGS)
 
 # Relays die at every crash point, at the passages that SEEDS dice choose. check-e2e runs the first seed.
@@ -242,9 +242,11 @@ crash-matrix: all crash-program $(MOCKBROKER) kafka-jars
 soak: all crash-program kafka-jars
 	@cd tests && BUILD=$(abspath $(BUILD)) $(PYTHON) -B -m rig.soak $(or $(SECONDS),3600) $(or $(SEED),1)
 
-.PHONY: kafka-jars
+.PHONY: kafka-jars debezium-jars
 kafka-jars:
 	@cd tests && $(PYTHON) -B -m rig.kafka
+debezium-jars: kafka-jars
+	@cd tests && $(PYTHON) -B -m rig.debezium
 
 # ---- the statements of core/sql on a real server, against everybody who may write to the table at once
 RACE := $(BUILD)/tests/race/race

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import time
 
-from rig import kafka, postgres, process, relay
+from rig import kafka, maven, postgres, process, relay
 from rig.wait import wait_until
 
 KEEP = os.environ.get("KEEP", "") not in ("", "0")
@@ -230,7 +230,7 @@ def main():
             print(f"The relay's log:\n{demo.relay.log()[-6000:]}", file=sys.stderr)
         if not (KEEP and done):
             demo.clean()
-    where = "" if KEEP else f" Nothing of it runs any more; Kafka's jars stay in {kafka.cache()}, and Maven's copies in ~/.m2."
+    where = "" if KEEP else f" Nothing of it runs any more; Kafka's jars stay in {maven.cache()}, and Maven's copies in ~/.m2."
     print(f"\nDone in {time.monotonic() - demo.begin:.0f} s.{where}")
 
 

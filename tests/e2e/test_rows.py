@@ -3,7 +3,9 @@ import hashlib
 import json
 import os
 import re
+import time
 
+import confluent_kafka
 import pytest
 
 from rig.outbox import header
@@ -206,6 +208,22 @@ def test_headers_and_time_of_a_record(outbox):
     assert header(record, "none") is None and header(record, "created_at").startswith("2020-01-01")
     age = outbox.database.value("SELECT extract(epoch FROM now()) * 1000")
     assert abs(float(age) - record.timestamp) < 60_000
+
+
+def test_F003_an_old_row_is_not_born_expired(outbox, broker):
+    """A record as old as the row is gone as soon as the broker looks; the relay's, which came before it, is not."""
+    week = {"retention_ms": 7 * 86_400_000}
+    outbox.topic, expired = broker.create_topic(**week), broker.create_topic(**week)
+    outbox.relay()
+    outbox.insert(1, created_at="2020-01-01 00:00:00+00")
+    outbox.start()
+    outbox.wait_sent(1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    producer.produce(expired, b"old", timestamp=int((time.time() - 30 * 86400) * 1000))
+    assert producer.flush(20) == 0
+    wait_until(lambda: broker.count(expired) == 0, 30, "the broker's retention check", every=0.2)
+    (record,) = outbox.records(1)
+    assert header(record, "created_at").startswith("2020-01-01")
 
 
 def test_a_rolled_back_row_never_arrives(outbox):

@@ -1,42 +1,22 @@
-"""A real Apache Kafka: one process that is broker and controller, from the project's own jars, run by any Java 17 or later.
-
-The jars are fetched once by Maven and kept outside the work tree, in $OUTBOXD_CACHE or ~/.cache/outboxd.
-"""
+"""A real Apache Kafka: one process that is broker and controller, from the project's own jars, run by any Java 17 or later."""
 import base64
 import collections
-import fcntl
-import os
 import pathlib
-import re
-import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 
 import confluent_kafka
 import confluent_kafka.admin
 
+from . import maven
 from .process import Folder, Process, free_port, port_answers
 from .wait import wait_until
 
 VERSION = "4.3.1"
-PLUGIN = "3.6.1"  # Maven's own, that copies them
 
-POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>outboxd</groupId>
-  <artifactId>kafka-for-tests</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-"""
+ARTIFACTS = [f"org.apache.kafka:kafka_2.13:{VERSION}", f"org.apache.kafka:kafka-tools:{VERSION}", maven.LOG]
 
 LISTENERS = {
     "controller.listener.names": "CONTROLLER",
@@ -58,6 +38,7 @@ FOR_TESTS = {
     "auto.create.topics.enable": "false",
     "log.segment.bytes": "67108864",
     "log.cleaner.backoff.ms": "500",
+    "log.retention.check.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": "4194304",
     # A killed broker may register again only when its old session is over.
     "broker.session.timeout.ms": "2000",
@@ -78,66 +59,9 @@ STOCK_JVM = ["-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMilli
              "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"]
 
 
-def cache():
-    given = os.environ.get("OUTBOXD_CACHE")
-    return pathlib.Path(given) if given else pathlib.Path.home() / ".cache" / "outboxd"
-
-
 def jars():
-    """The folder with Kafka's jars; fetched when they are not there yet, by one process at a time."""
-    folder = cache() / f"kafka-{VERSION}"
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir():
-            fetch(folder)
-    return folder
-
-
-def fetch(folder):
-    work = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    (work / "pom.xml").write_text(POM)
-    say(f"Fetching Apache Kafka {VERSION} by Maven into {folder.parent} (about 60 MB, only this once)")
-    argv = ["mvn", "-B", f"org.apache.maven.plugins:maven-dependency-plugin:{PLUGIN}:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={work}/jars"]
-    lines, count = [], 0
-    with subprocess.Popen(argv, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as maven:
-        for line in maven.stdout:
-            lines.append(line)
-            jar = re.search(r"Downloaded from .*/([^/]+\.jar) \((.*?) at", line)
-            if jar:
-                count += 1
-                say(f"  {count:3} files, last {jar[1]} ({jar[2]})", passing=True)
-    if maven.returncode != 0:
-        raise SystemExit("Maven could not fetch Kafka:\n" + "".join(filter(None, map(complaint, lines))))
-    (work / "jars").rename(folder)
-    shutil.rmtree(work)
-    say(f"  {len(list(folder.iterdir()))} jars are there")
-
-
-def complaint(line):
-    return line if re.match(r"\[(ERROR|WARNING)\] .", line) and "Help 1]\n" not in line else ""
-
-
-def say(text, passing=False):
-    """To stderr: whoever waits for a download wants to see it move. passing: a line that the next one replaces on a
-    terminal, and of which others see every tenth."""
-    out = sys.stderr
-    if passing and out.isatty():
-        text = f"\r\033[K{text}"
-    elif passing:
-        say.skipped = getattr(say, "skipped", 0) + 1
-        if say.skipped % 10:
-            return
-        text += "\n"
-    else:
-        text = ("\r\033[K" if out.isatty() else "") + text + "\n"
-    out.write(text)
-    out.flush()
+    """The folder with Kafka's jars."""
+    return maven.jars(f"kafka-{VERSION}", f"Apache Kafka {VERSION}", "60 MB", ARTIFACTS)
 
 
 Record = collections.namedtuple("Record", "topic partition offset key value headers timestamp")
