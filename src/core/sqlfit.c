@@ -230,14 +230,25 @@ static bool check_enum(const struct fitting *fitting)
 	return good;
 }
 
+/* Could the label ever stand in the column? A length counts characters; whether a number is too large the server says. */
+static bool holds(const struct sql_column_facts *column, const char *label)
+{
+	long length = type_length(column), characters = 0;
+
+	if (is_integer(column))
+		return label[0] != '\0' && strspn(label, "-0123456789") == strlen(label);
+	for (; *label != '\0'; label++)
+		characters += ((unsigned char)*label & 0xc0) != 0x80;
+	return length == 0 || characters <= length;
+}
+
 static bool check_labels(const struct fitting *fitting)
 {
 	const struct sql_column_facts *status = fitting->columns[COLUMN_STATUS];
-	long length = type_length(status);
 	int state;
 
-	for (state = 0; length > 0 && state < CONFIG_STATES; state++) {
-		if (strlen(fitting->source->states[state]) > (size_t)length)
+	for (state = 0; state < CONFIG_STATES; state++) {
+		if (!holds(status, fitting->source->states[state]))
 			return err_set(fitting->err, "states: \"%s\" does not fit into \"%s\", which is %s",
 				       fitting->source->states[state], status->name, status->type);
 	}

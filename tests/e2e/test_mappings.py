@@ -3,6 +3,7 @@ import json
 
 from rig.outbox import disorder, header, number
 from rig.relay import run_command
+from rig.tables import sources, statement
 from rig.wait import wait_until
 
 SMALL_LIMIT = {"kafka": {"properties": {"message.max.bytes": "1000"}}}
@@ -131,3 +132,18 @@ def test_F004_F006_tables_of_any_shape(outbox, cluster):
     errors = [line for line in cluster.log_since(begin).splitlines() if f" {database.name} ERROR:" in line and "claim raced" not in line]
     assert errors == []
     assert relay.stop() == 0
+
+
+def test_a_table_of_ones_own_as_documented(outbox, broker):
+    """Table and configuration are those of docs/tables.md."""
+    table, topic = '"Billing"."Out Box"', broker.create_topic("invoices")
+    outbox.database.execute(f'CREATE SCHEMA "Billing"; {statement("CREATE TABLE " + table)}')
+    relay = outbox.relay(schema=False)
+    rest = "".join(f"{section}: {json.dumps(values)}\n" for section, values in relay.config.items() if section != "sources")
+    relay.file.write_text(rest + sources("invoices"))
+    outbox.database.execute(f"INSERT INTO {table} (\"Invoice\", \"Body\") SELECT n % 2, decode('00ff', 'hex') FROM generate_series(1, 4) n")
+    relay.start()
+    wait_until(lambda: outbox.database.states(table, '"State"') == {"2": 4}, 20, relay.log)
+    assert sorted((record.key, record.value) for record in broker.read(topic, 4)) == [(b"0", b"\0\xff")] * 2 + [(b"1", b"\0\xff")] * 2
+    assert {header(record, "id") for record in broker.read(topic, 4)} == {row[0] for row in outbox.database.all(f'SELECT "Id"::text FROM {table}')}
+    broker.delete_topic(topic)

@@ -1,10 +1,12 @@
 """Each preset on the table its name stands for, as people write it: with a history, two instances, and rows that fail."""
+import dataclasses
 import json
 
 import pytest
 
 from rig.outbox import disorder, header, number, psql
 from rig.relay import run_command
+from rig.tables import statement
 from rig.wait import wait_until
 
 HISTORY = 100_000
@@ -12,18 +14,21 @@ ROWS, KEYS = 1000, 20
 SMALL_LIMIT = {"kafka": {"properties": {"message.max.bytes": "1000"}}}
 
 
+@dataclasses.dataclass
 class Preset:
-    """A table, how an application writes it, and what its columns are called.
-
-    before: values of a finished row by column; row: of a new one, as SQL over n, {key} and {topic}. adopted: the table has what
-    `schema --adopt` prints."""
-
-    def __init__(self, ddl, before, row, key, sent, failed, error, attempts, headers, adopted=False, topic="{}"):
-        self.ddl, self.before, self.row, self.key, self.sent, self.failed, self.error = ddl, before, row, key, sent, failed, error
-        self.attempts, self.headers, self.adopted, self.topic = attempts, headers, adopted, topic
-        self.table = ddl.split()[2]
-
-        self.payload = next(name for name, text in row.items() if "payload" in text)
+    """A table as docs/tables.md has it, how an application writes it, and what its columns are called."""
+    table: str
+    row: dict  # columns of a new row as SQL over n, {key}, {topic} and {payload}
+    finished: dict  # what differs in one of the history
+    key: str
+    payload: str
+    sent: str
+    failed: str
+    error: str
+    attempts: str
+    headers: dict  # the column that each header comes from
+    adopted: bool = False  # the table has what `schema --adopt` prints
+    topic: str = "{}"
 
     def insert(self, database, count, key, topic, payload="jsonb_build_object('n', n)", first=0, **more):
         values = {name: text.format(key=key, topic=f"'{topic}'", payload=payload) for name, text in {**self.row, **more}.items()}
@@ -32,52 +37,24 @@ class Preset:
 
 
 PRESETS = {
-    "outboxd": Preset("""
-        CREATE TABLE event_outbox (
-          id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-          event_id     uuid NOT NULL DEFAULT gen_random_uuid(),
-          aggregate_id varchar(64) NOT NULL,
-          event_type   varchar(64) NOT NULL,
-          payload      jsonb NOT NULL,
-          status       varchar(16) NOT NULL DEFAULT 'PENDING',
-          available_at timestamptz NOT NULL DEFAULT now(),
-          attempts     int NOT NULL DEFAULT 0,
-          last_error   text,
-          created_at   timestamptz NOT NULL DEFAULT now()
-        )""", {"status": "'SENT'", "attempts": "1"}, {"aggregate_id": "{key}", "event_type": "{topic}", "payload": "{payload}"},
-        "aggregate_id", "SENT", "FAILED", "last_error", "attempts", {"event_id": "event_id", "event_type": "event_type",
-                                                                    "created_at": "created_at"}),
-    "message": Preset("""
-        CREATE TABLE agent_message (
-          id              bigserial PRIMARY KEY,
-          task_id         bigint NOT NULL,
-          message_type    varchar(50) NOT NULL,
-          message_content text,
-          status          varchar(20) NOT NULL DEFAULT 'PENDING',
-          retry_count     int NOT NULL DEFAULT 0,
-          max_retry       int NOT NULL DEFAULT 5,
-          next_retry_time timestamp,
-          error_message   varchar(200),
-          create_time     timestamp NOT NULL DEFAULT now()
-        )""", {"status": "'SUCCESS'", "retry_count": "1"},
-        {"task_id": "{key}", "message_type": "{topic}", "message_content": "({payload})::text"},
-        "task_id", "SUCCESS", "FAILED_PERMANENTLY", "error_message", "retry_count", {"event_id": "id"}),
-    "debezium": Preset("""
-        CREATE TABLE outbox (
-          id            uuid NOT NULL PRIMARY KEY,
-          aggregatetype varchar(255) NOT NULL,
-          aggregateid   varchar(255) NOT NULL,
-          type          varchar(255) NOT NULL,
-          payload       jsonb
-        )""", {}, {"id": "gen_random_uuid()", "aggregatetype": "{topic}", "aggregateid": "{key}", "type": "'OrderChanged'",
-                   "payload": "{payload}"},
-        "aggregateid", "SENT", "FAILED", "last_error", "attempts", {"id": "id"}, adopted=True, topic="outbox.event.{}"),
+    "outboxd": Preset(
+        "event_outbox", {"aggregate_id": "{key}", "event_type": "{topic}", "payload": "{payload}"}, {"status": "'SENT'", "attempts": "1"},
+        key="aggregate_id", payload="payload", sent="SENT", failed="FAILED", error="last_error", attempts="attempts",
+        headers={"event_id": "event_id", "event_type": "event_type", "created_at": "created_at"}),
+    "message": Preset(
+        "agent_message", {"task_id": "{key}", "message_type": "{topic}", "message_content": "({payload})::text"},
+        {"status": "'SUCCESS'", "retry_count": "1"}, key="task_id", payload="message_content", sent="SUCCESS",
+        failed="FAILED_PERMANENTLY", error="error_message", attempts="retry_count", headers={"event_id": "id"}),
+    "debezium": Preset(
+        "outbox", {"id": "gen_random_uuid()", "aggregatetype": "{topic}", "aggregateid": "{key}", "type": "'Made'", "payload": "{payload}"},
+        {}, key="aggregateid", payload="payload", sent="SENT", failed="FAILED", error="last_error", attempts="attempts",
+        headers={"id": "id"}, adopted=True, topic="outbox.event.{}"),
 }
 
 
-def relay_for(outbox, name, **more):
+def relay_for(outbox, name):
     """A relay with nothing but the preset's name in its configuration, and short times."""
-    relay = outbox.relay({"preset": name, **more}, schema=False, **SMALL_LIMIT)
+    relay = outbox.relay({"preset": name}, schema=False, **SMALL_LIMIT)
     del relay.config["sources"][0]["topic"]
     relay.write_config()
     return relay
@@ -100,8 +77,8 @@ def test_a_preset_on_its_plain_table(outbox, broker, name):
     topic = preset.topic.format(outbox.topic)
     if topic != outbox.topic:
         broker.create_topic(topic)
-    database.execute(preset.ddl)
-    preset.insert(database, HISTORY, f"n % {KEYS}", outbox.topic, **preset.before)
+    database.execute(statement(f"CREATE TABLE {preset.table} ("))
+    preset.insert(database, HISTORY, f"n % {KEYS}", outbox.topic, **preset.finished)
     relays = [relay_for(outbox, name) for _ in range(2)]
     if preset.adopted:
         psql(database.dsn(), command("schema", "--adopt", "-c", relays[0].file))

@@ -18,12 +18,11 @@ CREATE TABLE agent_message (id bigserial PRIMARY KEY, task_id text NOT NULL, mes
 
 @pytest.fixture
 def start(outbox, make_relay):
-    """start(source, ddl=..., adopt=..., **more): a running relay whose table was made by `ddl` or `schema`."""
-    def start(source, ddl=None, adopt=True, **more):
+    """start(source, ddl=..., **more): a running relay whose table was made by `schema`, or by `ddl` and `schema --adopt`."""
+    def start(source, ddl=None, **more):
         relay = outbox.relay(source, schema=False, **more)
         if ddl:
             psql(outbox.database.dsn(), ddl)
-        if ddl and adopt:
             made = run_command("schema", "--adopt", "-c", relay.file)
             assert made.returncode == 0, made.stderr
             psql(outbox.database.dsn(), made.stdout)
@@ -44,9 +43,9 @@ def settle_counts(relay):
     assert relay.alive()
 
 
-@pytest.mark.parametrize("adopt", [True, False], ids=["adopted", "as it is"])
-def test_preset_message(outbox, start, adopt):
-    relay = start({"preset": "message", "topic": outbox.topic}, MESSAGE, adopt, **SMALL_LIMIT)
+def test_preset_message_adopted(outbox, start):
+    """As it is: test_presets.py."""
+    relay = start({"preset": "message", "topic": outbox.topic}, MESSAGE, **SMALL_LIMIT)
     for n in range(20):
         outbox.database.execute("INSERT INTO agent_message (task_id, message_type, message_content) VALUES (%s, 'm', %s)",
                                 (f"t{n % 3}", json.dumps({"n": n})))

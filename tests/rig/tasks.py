@@ -1,7 +1,6 @@
 """A consumer of tasks that writes results with the statements of docs/tables.md, or does not: each task says in its payload."""
 import collections
 import json
-import re
 import threading
 
 import confluent_kafka
@@ -9,17 +8,7 @@ import psycopg2
 
 from .outbox import header
 from .kafka import record
-from .relay import ROOT
-
-PAGE = (ROOT / "docs/tables.md").read_text()
-
-
-def statement(begin):
-    """The statement of the page that begins so, with psycopg2's names for :names."""
-    found = [text for text in re.findall(r"```sql\n(.*?)```", PAGE, re.S) if text.startswith(begin)]
-    assert len(found) == 1, f"{len(found)} statements begin with {begin}"
-    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", found[0])
-
+from .tables import statement
 
 TABLE = statement("CREATE TABLE task_execution")
 SUCCESS = statement("UPDATE task_execution SET state = 'SUCCESS'")

@@ -74,6 +74,9 @@ static const struct {
 	{{"status", "character varying(7)", .not_null = true}, 'r', NULL},
 	{{"status", "character varying", .not_null = true}, 'r', NULL},
 	{{"status", "numeric(1)", .not_null = true}, 'r', NULL},
+	{{"status", "smallint", .not_null = true},
+	 'r',
+	 "\"PENDING\" does not fit into \"status\", which is smallint"},
 	{{"xid", "bigint", .not_null = false}, 'r', "columns.txid: \"xid\" is bigint; it must be xid8"},
 };
 
