@@ -24,6 +24,8 @@ def make_tables(database):
     database.execute(f"REVOKE UPDATE ON denied FROM {ROLE}; GRANT UPDATE (status, attempts, available_at, lease_until,"
                      f" last_error, settled_at) ON denied TO {ROLE}")
     database.execute(f"CREATE VIEW seldom AS SELECT DISTINCT * FROM event_outbox; GRANT SELECT, UPDATE ON seldom TO {ROLE}")
+    database.execute("CREATE TABLE topics (type text PRIMARY KEY)")
+    database.execute(f"CREATE VIEW joined AS SELECT o.* FROM event_outbox o JOIN topics ON type = event_type; GRANT SELECT, UPDATE ON joined TO {ROLE}")
     for name in ["hidden", "mood", "denied"]:
         database.execute(f"INSERT INTO {name} (event_type, payload) VALUES ('e', '1')")
 
@@ -33,6 +35,7 @@ UNFIT = {
     "mood": '"FAILED" is no label of "status", which is the enum state: ',
     "denied": "role relay_few lacks privileges on denied: ",
     "seldom": "seldom is no table or view that rows can be changed in: ",
+    "joined": "joined is no table or view that rows can be changed in: ",
 }
 
 
