@@ -24,7 +24,8 @@ static void log_row(const struct row *row, enum log_level level, const char *eve
 	char class[200], attempts[40];
 
 	snprintf(class, sizeof(class), "%s %s %s", source, error, written);
-	snprintf(attempts, sizeof(attempts), "%" PRId32 " of %" PRId32, row->attempts, row->max_attempts);
+	snprintf(attempts, sizeof(attempts), "%" PRId32 " of %" PRId32, deadletter_attempts(row),
+		 row->max_attempts);
 	LOG_LIMITED(level, event, class, log_str("source", source), log_bytes("id", row->id.bytes, row->id.len),
 		    log_str("topic", row->topic == NULL ? NULL : row->topic->name), log_str("error", error),
 		    log_str("text", text), log_str("written", written),

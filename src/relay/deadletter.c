@@ -16,6 +16,11 @@ bool deadletter_is_due(const struct row *row)
 	return row->attempts > row->max_attempts && row->batch->source->config->dead_letter_topic != NULL;
 }
 
+int32_t deadletter_attempts(const struct row *row)
+{
+	return row->doom != NULL && row->attempts > row->max_attempts ? row->max_attempts : row->attempts;
+}
+
 void deadletter_doom_used_up(struct row *row)
 {
 	struct source *source = row->batch->source;
@@ -50,7 +55,7 @@ void deadletter_compose(struct row *row, struct message *message)
 	struct route_death death = {
 		.source = slice_of(source->config->name),
 		.topic = source->config->dead_letter_topic,
-		.attempts = row->attempts < row->max_attempts ? row->attempts : row->max_attempts,
+		.attempts = deadletter_attempts(row),
 		.failed_at = database_now(row),
 		.letter = row->letter,
 	};

@@ -254,6 +254,8 @@ void answer_tell_failed(const struct row *row, const char *name, const char *tex
 /* deadletter.c */
 /* Was the row claimed only for its dead letter? */
 bool deadletter_is_due(const struct row *row);
+/* How often the row itself was tried, claims for its dead letter left out. */
+int32_t deadletter_attempts(const struct row *row);
 /* Then it is doomed, with the error that stands in the row. */
 void deadletter_doom_used_up(struct row *row);
 /* The record of a doomed row; the source's cells are the row's. Borrowed until the next call. */

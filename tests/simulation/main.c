@@ -86,6 +86,7 @@ static void add(struct check_totals *sum, const struct check_totals *more)
 	sum->takeovers += more->takeovers;
 	sum->fenced += more->fenced;
 	sum->failed += more->failed;
+	sum->letters += more->letters;
 	sum->changed += more->changed;
 }
 
@@ -103,11 +104,11 @@ static void report(const char *program, const struct arguments *arguments, uint6
 static void print_totals(uint64_t passed, uint64_t failed, const struct check_totals *sum, double virtual_hours)
 {
 	printf("simulation: %.1f virtual hours: %llu rows claimed, %llu published, %llu written, %llu of them again; "
-	       "%llu leases taken over, %llu outcomes fenced, %llu rows failed, %llu changed between snapshot and lock\n",
+	       "%llu leases taken over, %llu outcomes fenced, %llu rows failed, %llu dead letters, %llu changed between snapshot and lock\n",
 	       virtual_hours, (unsigned long long)sum->claims, (unsigned long long)sum->publications,
 	       (unsigned long long)sum->written, (unsigned long long)sum->duplicates,
 	       (unsigned long long)sum->takeovers, (unsigned long long)sum->fenced, (unsigned long long)sum->failed,
-	       (unsigned long long)sum->changed);
+	       (unsigned long long)sum->letters, (unsigned long long)sum->changed);
 	printf("simulation: %llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
 }
 
