@@ -182,7 +182,8 @@ static void link_selves(struct source *source, struct row *row)
 		elder->newest = false;
 		elder->younger = row;
 		row->elder = elder;
-		row->asked_for = elder->superseded = is_asked_for(row);
+		row->asked_for = is_asked_for(row);
+		elder->superseded = elder->superseded || row->asked_for;
 		row->awaits_elder = elder->stage < STAGE_UNSETTLED && !row->asked_for;
 	}
 	HASH_ADD_KEYPTR(hh, source->ids, row->id.bytes, row->id.len, row);

@@ -50,7 +50,7 @@ def seeds_that_fail(broken, first=1):
 
 
 @pytest.mark.limit(240)
-@pytest.mark.parametrize("broken", ["ctid", "recheck", "key-order", "share", "park-state", "fence-delete"])
+@pytest.mark.parametrize("broken", ["ctid", "recheck", "key-order", "share", "park-state", "fence-delete", "fence-result"])
 def test_a_fake_that_differs_is_found_out(database, tmp_path, broken):
     # A history is recorded up to the first claim in which the server had a choice: one may end before they differ.
     found = (replay(database, record(tmp_path, seed, "--break", broken)) for seed in itertools.islice(seeds_that_fail(broken), 10))

@@ -87,6 +87,8 @@ static void count_windows(struct sim *sim, const struct row *row, const struct p
 	for (; publication != NULL; publication = publication->next) {
 		enum window window;
 
+		if (again != NULL && record_sent_anew(again->claim, publication->claim))
+			again = NULL;
 		if (publication->written_us != 0 && again != NULL) {
 			window = window_between(publication, again);
 			sim->checker->totals.duplicates++;
@@ -115,6 +117,7 @@ static void check_counters(struct sim *sim, struct metrics *metrics, const doubl
 	double replaced = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "producer_replaced");
 	double timed_out = counted(sim, metrics, METRIC_POSSIBLE_DUPLICATES, "timed_out");
 	double expired = counted(sim, metrics, METRIC_LEASE_EXPIRED, NULL);
+	double late = counted(sim, metrics, METRIC_RESULT_TIMEOUTS, NULL);
 	double fenced = counted(sim, metrics, METRIC_SETTLE_FENCED, NULL);
 
 	if (lease + crash + unseen + (double)checker->parked_uncounted + (double)checker->expired_untold <
@@ -132,6 +135,9 @@ static void check_counters(struct sim *sim, struct metrics *metrics, const doubl
 	if (expired != (double)checker->takeovers_told)
 		sim_fail(sim, "miscounted", "%llu leases had run out, %.0f are counted",
 			 (unsigned long long)checker->takeovers_told, expired);
+	if (late != (double)checker->late_told)
+		sim_fail(sim, "miscounted", "%llu results were late, %.0f are counted",
+			 (unsigned long long)checker->late_told, late);
 	if (fenced != (double)checker->totals.fenced)
 		sim_fail(sim, "miscounted", "%llu outcomes were fenced, %.0f are counted",
 			 (unsigned long long)checker->totals.fenced, fenced);

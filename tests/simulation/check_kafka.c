@@ -207,6 +207,9 @@ static void check_claimed(struct start *start, const struct row *row, const stru
 			 (long long)row->id, (long long)(end - claim->ends_us));
 	if (last == NULL)
 		return;
+	/* Whoever has asked for it once more has had it. */
+	if (record_sent_anew(claim, last->claim))
+		return;
 	if (last->answered_us == 0)
 		sim_fail(sim, "published-twice", "row %lld has no verdict yet", (long long)row->id);
 	else if (last->answer.verdict == VERDICT_OK && !last->claim->settle_told && row->curse < 2)
@@ -327,7 +330,7 @@ void check_step(struct start *start, struct metrics *metrics)
 {
 	struct sim *sim = start->sim;
 
-	start->unseen_possibly = start->unseen_takeovers = start->unseen_fenced = 0;
+	start->unseen_possibly = start->unseen_takeovers = start->unseen_late = start->unseen_fenced = 0;
 	if (sim_chance(sim, 0.02))
 		check_gauges(start, metrics);
 
@@ -344,6 +347,8 @@ static void check_left(struct start *start, const struct row *row)
 
 	if (claim == NULL || claim->start != start || version == NULL || version->state != ROW_IN_FLIGHT)
 		return;
+	if (claim->settled && claim->state == ROW_SENT)
+		return; /* await: it is with its consumer */
 	if (!record_expiry_explained(row, claim))
 		sim_fail(start->sim, "drain", "row %lld is still in flight after %d.%d has stopped",
 			 (long long)row->id, start->instance, start->number);
@@ -368,6 +373,7 @@ void check_gone(struct start *start)
 	start->gone_us = table_clock(checker->table);
 	checker->possibly_told -= start->unseen_possibly;
 	checker->takeovers_told -= start->unseen_takeovers;
+	checker->late_told -= start->unseen_late;
 	checker->totals.fenced -= start->unseen_fenced;
 	checker->unseen += start->unseen_possibly + start->unseen_takeovers;
 	if (start->results > 0)
@@ -389,6 +395,18 @@ void check_started(struct start *start)
 	checker->letters = start->config->dead_letter_topic != NULL;
 	if (checker->most_attempts < start->config->retry.max_attempts)
 		checker->most_attempts = start->config->retry.max_attempts;
+	if (checker->most_in_flight < start->config->max_in_flight)
+		checker->most_in_flight = start->config->max_in_flight;
+}
+
+int32_t check_attempt(const struct publication *publication)
+{
+	return publication->claim->attempts;
+}
+
+void check_asked(struct sim *sim, struct row *row)
+{
+	record_of(sim, row)->asked = record_of(sim, row)->asked_ever = true;
 }
 
 void check_people(struct sim *sim, struct row *row)

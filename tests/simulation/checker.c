@@ -43,6 +43,13 @@ struct claim_record *record_claim(struct row *row, const struct start *start, in
 	return claim;
 }
 
+bool record_sent_anew(const struct claim_record *claim, const struct claim_record *older)
+{
+	while (claim != NULL && claim != older && !claim->late && !claim->asked_for)
+		claim = claim->next;
+	return claim != NULL && claim != older;
+}
+
 const struct publication *record_last_under(const struct row *row, const struct claim_record *claim)
 {
 	const struct publication *publication = row->record->publications;
@@ -96,12 +103,29 @@ static void check_share(struct start *start, const struct statement *statement, 
 			 start->instance, start->number);
 }
 
+/* await: it had been delivered, and its consumer has had the time it was promised. */
+static void check_late(struct start *start, const struct statement *statement, const struct effect *effect)
+{
+	const struct claim_record *before = record_of(start->sim, effect->row)->claims;
+
+	if (effect->before->available_at > statement->xact.now || effect->before->lease_until > statement->xact.now)
+		sim_fail(start->sim, "result-early", "row %lld was taken from its consumer too early",
+			 (long long)effect->row->id);
+	if (!before->settled || before->state != ROW_SENT)
+		sim_fail(start->sim, "late-undelivered", "row %lld has nobody who could have written a result",
+			 (long long)effect->row->id);
+}
+
 static void check_takeover(struct start *start, const struct statement *statement, const struct effect *effect)
 {
 	struct claim_record *before = record_of(start->sim, effect->row)->claims;
 
 	if (effect->before->state != ROW_IN_FLIGHT)
 		return;
+	if (statement_late(statement, effect->before)) {
+		check_late(start, statement, effect);
+		return;
+	}
 	start->sim->checker->totals.takeovers++;
 	if (before->lease > statement->xact.now)
 		sim_fail(start->sim, "lease-stolen", "row %lld was taken %lld us before its lease ended",
@@ -109,6 +133,37 @@ static void check_takeover(struct start *start, const struct statement *statemen
 	if (!record_expiry_explained(effect->row, before))
 		sim_fail(start->sim, "lease-ran-out", "row %lld: the lease of %d.%d ran out without a fault",
 			 (long long)effect->row->id, before->start->instance, before->start->number);
+}
+
+/* await: the rows in flight are bounded, whoever has them. */
+static void check_bound(struct start *start, const struct statement *statement)
+{
+	const struct table *table = start->sim->checker->table;
+	int64_t in_flight = 0;
+
+	if (!statement_awaits(statement) || !is_claim(statement))
+		return;
+	for (size_t i = 0; i < table->n_rows; i++) {
+		const struct version *version = table_committed(table->rows[i]);
+
+		in_flight += version != NULL && version->state == ROW_IN_FLIGHT;
+	}
+	if (in_flight > start->sim->checker->most_in_flight)
+		sim_fail(start->sim, "dispatch-unbounded", "%lld rows are in flight, and %lld may be",
+			 (long long)in_flight, (long long)start->sim->checker->most_in_flight);
+}
+
+static void note_awaiting(const struct statement *statement, const struct effect *effect,
+			  struct claim_record *claim)
+{
+	struct row_record *record = effect->row->record;
+
+	if (!statement_awaits(statement))
+		return;
+	claim->late = effect->before->state == ROW_IN_FLIGHT && statement_late(statement, effect->before);
+	claim->from_pending = effect->before->state == ROW_PENDING;
+	claim->asked_for = claim->from_pending && (record->asked || record->retried);
+	record->asked = false;
 }
 
 static void note_claim(struct start *start, const struct statement *statement, const struct effect *effect)
@@ -119,13 +174,14 @@ static void note_claim(struct start *start, const struct statement *statement, c
 
 	check_takeover(start, statement, effect);
 	/* A limit that was lowered meanwhile lets a row that waits have the attempt it was promised. */
-	if (effect->after->attempts > sim->checker->most_attempts && start->config->dead_letter_topic == NULL)
+	if (effect->after->attempts > sim->checker->most_attempts && start->config->dead_letter_topic == NULL &&
+	    !record->asked_ever)
 		sim_fail(sim, "attempts", "row %lld: attempt %d of %d", (long long)effect->row->id,
 			 (int)effect->after->attempts, (int)sim->checker->most_attempts);
 	if (effect->after->attempts != effect->before->attempts + 1)
 		sim_fail(sim, "attempt-uncounted", "row %lld: a claim is an attempt", (long long)effect->row->id);
 	if (statement->kind != SQL_SUSPECT && effect->before->state == ROW_IN_FLIGHT &&
-	    effect->before->attempts >= 2)
+	    effect->before->attempts >= 2 && !statement_late(statement, effect->before))
 		sim_fail(sim, "suspect-in-batch",
 			 "row %lld may have killed its process, and was claimed with others",
 			 (long long)effect->row->id);
@@ -137,7 +193,8 @@ static void note_claim(struct start *start, const struct statement *statement, c
 	claim->snapshot = statement->xact.snapshot;
 	claim->committed_us = sim_now(sim);
 	claim->lost = has_lost_owner(start, statement->params.owner);
-	claim->taken = effect->before->state == ROW_IN_FLIGHT;
+	note_awaiting(statement, effect, claim);
+	claim->taken = effect->before->state == ROW_IN_FLIGHT && !claim->late;
 	claim->next = record->claims;
 	record->claims = claim;
 	sim->checker->totals.claims++;
@@ -294,7 +351,8 @@ static void check_pending(struct start *start, const struct effect *effect, cons
 		check_put_off(start, effect, claim);
 		return;
 	}
-	if (newest != NULL && newest->answered_us == 0 && (newest->claim == claim || effect->row->key == NULL))
+	if (newest != NULL && newest->answered_us == 0 &&
+	    (newest->claim == claim || (effect->row->key == NULL && !claim->from_pending)))
 		sim_fail(start->sim, "no-verdict", "row %lld was given back before Kafka's answer", id);
 	if (effect->outcome->back == 0 && !passing)
 		sim_fail(start->sim, "attempt-charged", "row %lld paid for what is not its fault", id);
@@ -320,6 +378,9 @@ static void note_settled(struct start *start, const struct effect *effect)
 	if (effect->after->attempts != effect->before->attempts - effect->outcome->back)
 		sim_fail(start->sim, "attempt-kept", "row %lld: the attempt was not given back",
 			 (long long)effect->row->id);
+	if (effect->outcome->state == ROW_SENT && claim->asked_for && (last == NULL || last->answered_us == 0))
+		sim_fail(start->sim, "unsent-again", "row %lld was asked for once more, and not sent",
+			 (long long)effect->row->id);
 	if (effect->outcome->state == ROW_SENT)
 		check_sent(start, effect);
 	else if (effect->outcome->state == ROW_FAILED)
@@ -338,7 +399,7 @@ static bool was_refused(const struct row_record *record)
 	return publication != NULL;
 }
 
-static void note_expired(struct start *start, const struct effect *effect)
+static void note_expired(struct start *start, const struct statement *statement, const struct effect *effect)
 {
 	struct row_record *record = record_of(start->sim, effect->row);
 
@@ -353,11 +414,15 @@ static void note_expired(struct start *start, const struct effect *effect)
 	} else {
 		start->sim->checker->expired_untold++;
 	}
+	if (statement_late(statement, effect->before)) {
+		check_late(start, statement, effect);
+		return;
+	}
 	if (!record_expiry_explained(effect->row, record->claims))
 		sim_fail(start->sim, "lease-ran-out", "row %lld expired without a fault",
 			 (long long)effect->row->id);
 	if (start->sim->checker->only_crashers && effect->row->nature != NATURE_CRASHER && !was_refused(record) &&
-	    !record->parked && !record->given_back)
+	    !record->parked && !record->given_back && !record->asked_ever)
 		sim_fail(start->sim, "innocent-exhausted", "row %lld failed for another row's crashes",
 			 (long long)effect->row->id);
 }
@@ -382,17 +447,27 @@ static void check_moved(struct start *start, const struct statement *statement, 
 	record_of(start->sim, effect->row)->parked = true;
 }
 
+/* Whoever has finished a row, the relay never changes it. */
+static void check_unfinished(const struct start *start, const struct effect *effect)
+{
+	if (effect->before->state == ROW_SENT || effect->before->state == ROW_FAILED)
+		sim_fail(start->sim, "finished-changed", "row %lld was %s, and is %s", (long long)effect->row->id,
+			 row_state_name(effect->before->state), row_state_name(effect->after->state));
+}
+
 void check_commit(struct start *start, const struct statement *statement)
 {
+	check_bound(start, statement);
 	for (size_t i = 0; i < statement->n_effects; i++) {
 		const struct effect *effect = &statement->effects[i];
 
+		check_unfinished(start, effect);
 		if (effect->kind == EFFECT_CLAIMED)
 			note_claim(start, statement, effect);
 		else if (effect->kind == EFFECT_SETTLED)
 			note_settled(start, effect);
 		else if (effect->kind == EFFECT_EXPIRED)
-			note_expired(start, effect);
+			note_expired(start, statement, effect);
 		else
 			check_moved(start, statement, effect);
 	}
@@ -499,6 +574,23 @@ static void takeovers_told(struct start *start, uint64_t n)
 	start->unseen_takeovers += n;
 }
 
+static void late_told(struct start *start, uint64_t n)
+{
+	start->sim->checker->late_told += n;
+	start->unseen_late += n;
+}
+
+/* Its start holds the row of an earlier claim still, and need not hear of that any more. */
+static void supersede(const struct start *start, const struct claim_record *claim)
+{
+	struct claim_record *older = claim->next;
+
+	while (older != NULL && (older->start != start || !older->answered || older->settle_told))
+		older = older->next;
+	if (older != NULL && claim->from_pending)
+		older->superseded = true;
+}
+
 static void claim_told(struct start *start, const struct statement *statement, enum verdict verdict)
 {
 	bool any = false;
@@ -523,6 +615,8 @@ static void claim_told(struct start *start, const struct statement *statement, e
 			continue;
 		any = claim->answered = true;
 		takeovers_told(start, claim->taken);
+		late_told(start, claim->late);
+		supersede(start, claim);
 	}
 	if (statement->kind == SQL_SUSPECT && verdict == VERDICT_OK)
 		start->suspect = any;
@@ -535,6 +629,11 @@ static bool was_written(const struct statement *statement, const struct outcome 
 			return true;
 	}
 	return false;
+}
+
+static bool is_fenced(const struct statement *statement, const struct outcome *outcome)
+{
+	return statement_awaits(statement) ? outcome->fenced : !was_written(statement, outcome);
 }
 
 /* The relay may give up what the database will never take. */
@@ -558,7 +657,7 @@ static void settle_told(struct start *start, const struct statement *statement, 
 		}
 		if (verdict != VERDICT_OK)
 			continue;
-		fenced = !was_written(statement, outcome) && !claim->resent;
+		fenced = is_fenced(statement, outcome) && !claim->resent && !claim->superseded;
 		start->sim->checker->totals.fenced += fenced;
 		start->unseen_fenced += fenced;
 		claim->settle_told = true;
@@ -569,9 +668,13 @@ static void settle_told(struct start *start, const struct statement *statement, 
 
 static void expire_told(struct start *start, const struct statement *statement)
 {
-	takeovers_told(start, statement->n_effects);
-	for (size_t i = 0; i < statement->n_effects; i++)
+	for (size_t i = 0; i < statement->n_effects; i++) {
+		if (statement_late(statement, statement->effects[i].before))
+			late_told(start, 1);
+		else
+			takeovers_told(start, 1);
 		start->sim->checker->expired_untold -= statement->effects[i].after->state == ROW_PENDING;
+	}
 }
 
 void check_db_answer(struct start *start, const struct statement *statement, enum verdict verdict)

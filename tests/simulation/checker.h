@@ -28,7 +28,7 @@ struct start {
 	int claims;	     /* sent and not answered */
 	int idle_claims;     /* that did nothing, since idle_since_us */
 	int64_t idle_since_us;
-	uint64_t unseen_possibly, unseen_takeovers,
+	uint64_t unseen_possibly, unseen_takeovers, unseen_late,
 		unseen_fenced; /* told since its last pass: a crash takes them along */
 	bool suspect;	       /* one is held */
 	size_t lost_settles;   /* outcomes whose answer was lost, not yet written again */
@@ -84,6 +84,10 @@ void check_stopped(struct start *start);
 void check_gone(struct start *start);
 /* A fault that may cost leases: until then, and a lease more. */
 void check_trouble(struct process *process, int64_t until_us);
+/* The attempt that a record says in its header. */
+int32_t check_attempt(const struct publication *publication);
+/* A consumer has asked for the row to be sent once more. */
+void check_asked(struct sim *sim, struct row *row);
 /* People changed a row's state: its order is no longer the relay's affair; or had a failed one sent once more. */
 void check_people(struct sim *sim, struct row *row);
 void check_retried(struct sim *sim, struct row *row);

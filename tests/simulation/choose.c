@@ -9,6 +9,14 @@ static void choose_promises(struct sim *sim, struct config_source *config)
 	config->on_delivered = sim_chance(sim, 0.25) ? ON_DELIVERED_DELETE : ON_DELIVERED_MARK;
 }
 
+/* In a history of its own kind: every eighth seed. */
+static void choose_await(struct sim *sim, struct config_source *config)
+{
+	config->ordering = ORDERING_NONE;
+	config->on_delivered = ON_DELIVERED_AWAIT;
+	config->result_timeout_us = sim_between(sim, 1, 60) * SECOND;
+}
+
 static void choose_sizes(struct sim *sim, struct config_source *config)
 {
 	/* Not together, one close behind the other, and as many as there are. */
@@ -38,10 +46,14 @@ void choose_config(struct sim *sim, struct config_source *config, struct config_
 {
 	configs_standard(config, header);
 	choose_promises(sim, config);
+	if (sim->seed % 8 == 5)
+		choose_await(sim, config);
 	choose_sizes(sim, config);
 	choose_times(sim, config);
 	choose_retry(sim, config);
 	config->dead_letter_topic = sim_chance(sim, 0.3) ? "dead" : NULL;
+	if (config->on_delivered == ON_DELIVERED_AWAIT)
+		config->dead_letter_topic = NULL;
 	config->postgres.connections = sim_between(sim, 1, 3);
 	config->postgres.statement_timeout_us = 10 * SECOND;
 	config->postgres.lock_timeout_us = SECOND;
@@ -50,7 +62,9 @@ void choose_config(struct sim *sim, struct config_source *config, struct config_
 void choose_other_settings(struct sim *sim, const struct config_source *old, struct config_source *config)
 {
 	*config = *old;
-	if (sim_chance(sim, 0.2))
+	if (old->on_delivered == ON_DELIVERED_AWAIT)
+		choose_await(sim, config);
+	else if (sim_chance(sim, 0.2))
 		choose_promises(sim, config);
 	if (sim_chance(sim, 0.5))
 		choose_sizes(sim, config);

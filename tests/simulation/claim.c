@@ -25,6 +25,25 @@ static bool is_due(const struct statement *statement, const struct version *vers
 						 statement_expired(statement, version) && version->attempts < most);
 }
 
+/* await: the two kinds of rows that a claim takes. */
+static bool is_over(const struct statement *statement, const struct row *row, const struct version *version)
+{
+	const struct params *params = &statement->params;
+	int32_t most = params->max_attempts < 2 || statement_late(statement, version) ? params->max_attempts : 2;
+
+	(void)row;
+	return version->state == ROW_IN_FLIGHT && version->settled_at == TABLE_NULL &&
+	       version->available_at <= statement->xact.now && statement_expired(statement, version) &&
+	       version->attempts < most;
+}
+
+static bool is_in_flight(const struct statement *statement, const struct row *row, const struct version *version)
+{
+	(void)statement;
+	(void)row;
+	return version->state == ROW_IN_FLIGHT && version->settled_at == TABLE_NULL;
+}
+
 static bool is_candidate(const struct statement *statement, const struct row *row, const struct version *version)
 {
 	const struct params *params = &statement->params;
@@ -36,12 +55,17 @@ static bool is_candidate(const struct statement *statement, const struct row *ro
 	return is_due(statement, version);
 }
 
+static bool is_fresh(const struct statement *statement, const struct row *row, const struct version *version)
+{
+	return version->state == ROW_PENDING && is_candidate(statement, row, version);
+}
+
 static bool is_suspect(const struct statement *statement, const struct row *row, const struct version *version)
 {
 	(void)row;
 	return version->settled_at == TABLE_NULL && version->available_at <= statement->xact.now &&
 	       version->state == ROW_IN_FLIGHT && statement_expired(statement, version) && version->attempts >= 2 &&
-	       !statement_used_up(statement, version);
+	       !statement_used_up(statement, version) && !statement_late(statement, version);
 }
 
 /* Due rows in due order, locked. A row that has changed since the snapshot is there as it is now, if it still qualifies. */
@@ -175,6 +199,8 @@ static void claim_row(struct statement *statement, const struct pick *pick)
 		version->attempts++;
 	version->lease_until = statement->xact.now + params->lease_us;
 	version->lease_owner = params->owner;
+	if (statement_awaits(statement))
+		version->available_at = version->lease_until;
 }
 
 static void park(struct statement *statement, const struct pick *picks, size_t n, int64_t until)
@@ -248,10 +274,43 @@ static void pull(struct statement *statement, const struct run *run)
 	}
 }
 
+/* await: of the rows in flight, which are bounded, those whose time is over; and pending ones for the room that is left. */
+static size_t lock_bounded(struct statement *statement, struct pick **out)
+{
+	size_t limit = (size_t)statement->params.limit, most = (size_t)statement->params.max_in_flight, seen = 0;
+	struct pick *in_flight, *fresh, *picks;
+	size_t n_in_flight = statement_scan(statement, is_in_flight, &in_flight), n = 0, room, n_fresh;
+
+	if (n_in_flight > most)
+		n_in_flight = most;
+	picks = arena_take(statement->sim->arena, statement->xact.table->n_rows + limit + 1, sizeof(*picks));
+	for (size_t i = 0; i < n_in_flight && seen < limit; i++) {
+		const struct version *now;
+
+		if (in_flight[i].version->available_at > statement->xact.now)
+			break;
+		seen++;
+		if (!is_over(statement, in_flight[i].row, in_flight[i].version))
+			continue;
+		now = statement_lock(statement, in_flight[i].row, in_flight[i].version);
+		if (now != NULL && is_over(statement, in_flight[i].row, now))
+			picks[n++] = (struct pick){in_flight[i].row, now};
+	}
+	room = most - n_in_flight < limit - n ? most - n_in_flight : limit - n;
+	n_fresh = lock_candidates(statement, is_fresh, room, &fresh);
+	statement->full = n_in_flight + n_fresh >= most;
+	for (size_t i = 0; i < n_fresh; i++)
+		picks[n++] = fresh[i];
+	*out = picks;
+	return n;
+}
+
 void statement_claim(struct statement *statement)
 {
 	struct pick *picks;
-	size_t n = lock_candidates(statement, is_candidate, (size_t)statement->params.limit, &picks);
+	size_t n = statement_awaits(statement)
+			   ? lock_bounded(statement, &picks)
+			   : lock_candidates(statement, is_candidate, (size_t)statement->params.limit, &picks);
 
 	statement->candidates = (int64_t)n;
 	n = cut_by_bytes(statement, picks, n);
@@ -283,7 +342,8 @@ void statement_suspect(struct statement *statement)
 		struct run run = next_run(&picks[i], n - i);
 		const struct pick *head = run.rs;
 
-		if (run.key != NULL && statement_key(statement, run.key, &run.open) > 0)
+		if (run.key != NULL && statement->config->ordering == ORDERING_KEY &&
+		    statement_key(statement, run.key, &run.open) > 0)
 			head = run.open;
 		if (is_suspect(statement, head->row, head->version)) {
 			statement->ambiguous |= one != NULL;

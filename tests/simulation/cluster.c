@@ -2,11 +2,12 @@
 
 #include <string.h>
 
-struct cluster *cluster_new(struct sim *sim)
+struct cluster *cluster_new(struct sim *sim, struct consumers *consumers)
 {
 	struct cluster *cluster = arena_take(sim->arena, 1, sizeof(*cluster));
 
 	cluster->sim = sim;
+	cluster->consumers = consumers;
 	cluster->slow = sim_chance(sim, 0.15);
 	return cluster;
 }

@@ -17,9 +17,10 @@ struct cluster {
 	int64_t down_until, starved_until;
 	bool slow; /* in this history many batches take about as long as a message may */
 	struct topic *topics;
+	struct consumers *consumers;
 };
 
-struct cluster *cluster_new(struct sim *sim);
+struct cluster *cluster_new(struct sim *sim, struct consumers *consumers);
 
 /* No broker can be reached until then. */
 void cluster_outage(struct cluster *cluster, int64_t until_us);

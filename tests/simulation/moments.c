@@ -138,10 +138,33 @@ static void on_run(void *context)
 	agenda_add(sim->agenda, request_moment(request, 300, 300 * MS), on_commit, request);
 }
 
+/* await: claims go one after the other: each sees what the one before it has committed. */
+static bool takes_turn(struct request *request)
+{
+	struct table *table = request->pool->db->table;
+	enum sql_kind kind = request->statement.kind;
+
+	if (!statement_awaits(&request->statement) || (kind != SQL_CLAIM && kind != SQL_CLAIM_FAR) ||
+	    table->sim->broken == BREAK_TURN)
+		return true;
+	if (table->turn != NULL)
+		return false;
+	table->turn = &request->statement.xact;
+	return true;
+}
+
 static void on_snapshot(void *context)
 {
 	struct request *request = context;
+	struct sim *sim = request->pool->db->sim;
 
+	if (!takes_turn(request)) {
+		if (sim_now(sim) - request->statement.xact.began_us > request->pool->db->table->lock_timeout_us)
+			refuse(request, "55P03");
+		else
+			agenda_add(sim->agenda, sim_now(sim) + MS, on_snapshot, request);
+		return;
+	}
 	table_snapshot(&request->statement.xact);
 	if (request->statement.kind == SQL_CLAIM || request->statement.kind == SQL_CLAIM_FAR ||
 	    request->statement.kind == SQL_SUSPECT || request->statement.kind == SQL_EXPIRE) {

@@ -163,6 +163,9 @@ static void read_one(struct sim *sim, const struct config_source *config, enum s
 	case SQL_P_HOT_HELD:
 		read_hot(sim, param, value, params);
 		break;
+	case SQL_P_MAX_IN_FLIGHT:
+		params->max_in_flight = pg_get_int4(value);
+		break;
 	case SQL_P_LEASE:
 		params->lease_us = interval_of(value);
 		break;
@@ -200,6 +203,8 @@ void params_read(struct sim *sim, const struct config_source *config, const stru
 
 	for (int i = 0; i < text->n_params; i++)
 		by_name[text->params[i]] = values[i];
+	if (by_name[SQL_P_RESULT_TIMEOUT].bytes != NULL)
+		params->result_timeout_us = interval_of(by_name[SQL_P_RESULT_TIMEOUT]);
 	if (text->kind == SQL_SETTLE_SENT) {
 		read_sent(sim, by_name, params);
 		return;

@@ -49,8 +49,9 @@ static bool recorded(const struct statement *statement)
 void record_config(struct sim *sim, const struct config_source *config)
 {
 	if (sim->record != NULL)
-		fprintf(sim->record, "H %d %d %d %d\n", (int)config->ordering, (int)config->on_failed,
-			(int)config->on_delivered, config->dead_letter_topic != NULL);
+		fprintf(sim->record, "H %d %d %d %d %d\n", (int)config->ordering, (int)config->on_failed,
+			(int)config->on_delivered, config->dead_letter_topic != NULL,
+			(int)(config->result_timeout_us / SECOND));
 }
 
 void record_other_config(struct sim *sim)

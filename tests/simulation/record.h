@@ -1,7 +1,7 @@
 /* record: a history of the table as lines, for replay_sql.c to run on a real server: one a moment, in the order in which they
  * happened. Nothing is written unless the history is recorded.
  *
- *   H ordering on_failed on_delivered letters   the configuration
+ *   H ordering on_failed on_delivered letters result_timeout   the configuration; in seconds
  *   I xact id key topic payload created_at   a row is inserted
  *   U xact id deleted state attempts available_at lease_until settled_at owner error payload   people change a row
  *   S xact kind now values...                a statement begins: its snapshot is taken

@@ -14,6 +14,10 @@ struct claim_record {
 	int revision;
 	uint64_t snapshot;
 	bool taken;		   /* from an expired lease */
+	bool late;		   /* await: from a consumer that wrote nothing in time */
+	bool from_pending;	   /* await: pending before, */
+	bool asked_for;		   /* for somebody wanted it sent once more */
+	bool superseded;	   /* its start has such a claim, beside this one */
 	bool answered;		   /* its start was told */
 	bool lost;		   /* its start was not, and will not be */
 	bool refused;		   /* Kafka's client refused it for the row's fault */
@@ -36,6 +40,8 @@ struct row_record {
 	bool parked;	 /* while its lease had ended */
 	bool given_back; /* after two attempts: it is no suspect any more */
 	bool retried;	 /* by an operator, after it had failed */
+	bool asked;	 /* by its consumer, since its last claim, */
+	bool asked_ever; /* or before */
 	bool orderless;	 /* people interfered: no order is promised */
 };
 
@@ -45,7 +51,8 @@ struct checker {
 	struct table *table;
 	bool only_crashers;
 	bool letters; /* there is a topic for dead letters */
-	uint64_t possibly_told, takeovers_told, parked_uncounted;
+	int64_t most_in_flight;
+	uint64_t possibly_told, takeovers_told, late_told, parked_uncounted;
 	uint64_t expired_untold; /* what became pending for its dead letter, and nobody was told */
 	uint64_t unseen;	 /* answers that a crash took along before they were counted */
 	struct check_totals totals;
@@ -55,6 +62,9 @@ struct row_record *record_of(struct sim *sim, struct row *row);
 
 /* The claim that a start sees in a row's lease. NULL: it has none. */
 struct claim_record *record_claim(struct row *row, const struct start *start, int64_t lease);
+
+/* await: was the row, since an older claim, to be sent once more: its consumer has asked for it, or was late? */
+bool record_sent_anew(const struct claim_record *claim, const struct claim_record *older);
 
 /* The last publication by a start, under whatever claim. */
 const struct publication *record_last_by(const struct row *row, const struct start *start);

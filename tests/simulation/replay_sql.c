@@ -105,7 +105,7 @@ static struct slice neutral(enum sql_param param, struct pgarray *array, char by
 	if (param == SQL_P_OWNER || param == SQL_P_FAR_ID || param == SQL_P_KEY || param == SQL_P_ERROR ||
 	    param == SQL_P_REASON)
 		return slice_of("0");
-	if (param == SQL_P_LEASE || param == SQL_P_PARK_MAX)
+	if (param == SQL_P_LEASE || param == SQL_P_PARK_MAX || param == SQL_P_RESULT_TIMEOUT)
 		return pg_put_interval_us(bytes, 0);
 	if (param == SQL_P_MAX_BYTES || param == SQL_P_FAR_DUE)
 		return pg_put_int8(bytes, 0);
@@ -186,6 +186,7 @@ static void begin_history(struct replay *replay, char *rest)
 	replay->config.on_failed = (enum config_on_failed)replay_number(&rest);
 	replay->config.on_delivered = (enum config_on_delivered)replay_number(&rest);
 	replay->config.dead_letter_topic = replay_number(&rest) > 0 ? "dead" : NULL;
+	replay->config.result_timeout_us = INT64_C(1000000) * replay_number(&rest);
 	route_free(replay->route);
 	sql_free(replay->sql);
 	replay->route = route_new(&replay->config, &err);

@@ -108,7 +108,7 @@ static void put_tail(struct db_result *result, const struct statement *statement
 	put_integer(result, statement->free, 8);
 	put_position(result, statement, statement->first, statement->first_id);
 	put_position(result, statement, statement->last, statement->last_id);
-	put_integer(result, 0, 4);
+	put_integer(result, statement->full, 4);
 }
 
 static void put_payload(struct db_result *result, const struct effect *effect)
@@ -194,13 +194,30 @@ static struct db_result *claim_result(struct statement *statement)
 	return result;
 }
 
+/* await: all but those that somebody else holds. */
+static struct db_result *unfenced_result(const struct statement *statement)
+{
+	const struct params *params = &statement->params;
+	struct db_result *result;
+	size_t n = 0;
+
+	for (size_t i = 0; i < params->n_outcomes; i++)
+		n += !params->outcomes[i].fenced;
+	result = result_new(statement, n, 1);
+	for (size_t i = 0; i < params->n_outcomes; i++) {
+		if (!params->outcomes[i].fenced)
+			put_id(result, params->outcomes[i].id);
+	}
+	return result;
+}
+
 static struct db_result *expire_result(const struct statement *statement)
 {
 	struct db_result *result = result_new(statement, statement->n_effects, 3);
 
 	for (size_t i = 0; i < statement->n_effects; i++) {
 		put_id(result, statement->effects[i].row->id);
-		put_integer(result, 0, 4);
+		put_integer(result, statement_late(statement, statement->effects[i].before), 4);
 		put_integer(result, statement->effects[i].after->state == ROW_FAILED, 4);
 	}
 	return result;
@@ -256,7 +273,7 @@ static void count_row(const struct statement *statement, const struct row *row, 
 		return;
 	if (statement_used_up(statement, version))
 		numbers[SQL_N_EXHAUSTED]++;
-	else if (version->attempts >= 2)
+	else if (version->attempts >= 2 && !statement_late(statement, version))
 		numbers[SQL_N_SUSPECTS]++;
 }
 
@@ -329,7 +346,8 @@ struct db_result *result_of(struct statement *statement)
 	switch (statement->kind) {
 	case SQL_SETTLE_SENT:
 	case SQL_SETTLE:
-		return id_result(statement, EFFECT_SETTLED);
+		return statement_awaits(statement) ? unfenced_result(statement)
+						   : id_result(statement, EFFECT_SETTLED);
 	case SQL_EXPIRE:
 		return expire_result(statement);
 	case SQL_COUNT:

@@ -26,6 +26,8 @@ static const char *const break_names[SIM_BREAKS] = {
 	[BREAK_REENTRY] = "reentry",
 	[BREAK_GAPS] = "gaps",
 	[BREAK_DEADLINE] = "deadline",
+	[BREAK_TURN] = "turn",
+	[BREAK_FENCE_RESULT] = "fence-result",
 };
 
 const char *sim_break_name(enum sim_break broken)

@@ -41,9 +41,11 @@ enum sim_break {
 	BREAK_SILENCE,	    /* Kafka forgets an answer */
 	BREAK_REENTRY,	    /* Kafka answers inside the call that hands over */
 	BREAK_GAPS,	    /* a gapless producer goes on behind what was refused */
-	BREAK_DEADLINE	    /* its messages time out one by one */
+	BREAK_DEADLINE,	    /* its messages time out one by one */
+	BREAK_TURN,	    /* await: claims do not wait for one another */
+	BREAK_FENCE_RESULT  /* await: a settle does not look whether the row is in flight */
 };
-#define SIM_BREAKS (BREAK_DEADLINE + 1)
+#define SIM_BREAKS (BREAK_FENCE_RESULT + 1)
 
 struct checker;
 

@@ -1,5 +1,6 @@
 /* What all statements share, and those that only keep the table in order: expire, settle, sweep. */
 #include "checker.h"
+#include "config/value.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,8 @@ enum sql_taken statement_taken(const struct statement *statement, const struct v
 
 	if (version->state == ROW_PENDING)
 		return SQL_TAKEN_PENDING;
+	if (statement_late(statement, version))
+		return SQL_TAKEN_LATE;
 	if (owner != NULL && version->lease_owner != NULL && strcmp(version->lease_owner, owner) == 0)
 		return SQL_TAKEN_OWN;
 	return SQL_TAKEN_FOREIGN;
@@ -127,6 +130,20 @@ static bool is_exhausted(const struct statement *statement, const struct row *ro
 	       statement_used_up(statement, version);
 }
 
+static const char *reason_to_expire(const struct statement *statement, const struct version *version)
+{
+	struct buf text = {0};
+	const char *reason;
+
+	if (!statement_late(statement, version))
+		return "lease expired";
+	buf_add_string(&text, "no result within ");
+	value_print_duration(&text, statement->config->result_timeout_us);
+	reason = sim_copy(statement->sim, buf_text(&text));
+	buf_free(&text);
+	return reason;
+}
+
 static void expire_row(struct statement *statement, struct row *row)
 {
 	struct version *version = statement_write(statement, EFFECT_EXPIRED, row);
@@ -138,7 +155,8 @@ static void expire_row(struct statement *statement, struct row *row)
 		snprintf(error, sizeof(error), "%s; no dead letter, for its lease expired each time",
 			 version->last_error == NULL ? "" : version->last_error);
 	else
-		snprintf(error, sizeof(error), "lease expired, attempt %d of %d", (int)version->attempts, (int)max);
+		snprintf(error, sizeof(error), "%s, attempt %d of %d", reason_to_expire(statement, version),
+			 (int)version->attempts, (int)max);
 	version->state = letters && version->attempts == max ? ROW_PENDING : ROW_FAILED;
 	if (version->state == ROW_FAILED)
 		version->available_at = TABLE_SENTINEL;
@@ -179,6 +197,16 @@ static bool is_held(const struct statement *statement, const struct version *ver
 	       (version->lease_owner != NULL && strcmp(version->lease_owner, outcome->owner) == 0);
 }
 
+/* await: delivered, and its result is due. */
+static void dispatch_row(struct statement *statement, struct row *row, const struct outcome *outcome)
+{
+	struct version *version = statement_write(statement, EFFECT_SETTLED, row);
+
+	statement->effects[statement->n_effects - 1].outcome = outcome;
+	version->available_at = version->lease_until = statement->xact.now + statement->params.result_timeout_us;
+	version->lease_owner = NULL;
+}
+
 static void settle_row(struct statement *statement, struct row *row, const struct outcome *outcome)
 {
 	struct version *version = statement_write(statement, EFFECT_SETTLED, row);
@@ -191,7 +219,7 @@ static void settle_row(struct statement *statement, struct row *row, const struc
 		version->attempts = version->attempts > outcome->back ? version->attempts - outcome->back : 0;
 	if (outcome->state == ROW_FAILED)
 		version->available_at = TABLE_SENTINEL;
-	else if (outcome->state == ROW_PENDING && outcome->delay_us > 0)
+	else if (outcome->state == ROW_PENDING && (outcome->delay_us > 0 || statement_awaits(statement)))
 		version->available_at = now + outcome->delay_us;
 	if (outcome->state == ROW_SENT)
 		version->last_error = NULL;
@@ -202,12 +230,43 @@ static void settle_row(struct statement *statement, struct row *row, const struc
 	version->lease_owner = NULL;
 }
 
+/* Whatever its state, the row is locked first; what its consumer has finished is no longer in flight. */
+static bool settle_awaiting(struct statement *statement, struct row *row, struct outcome *outcome,
+			    agenda_fn *resume, void *context)
+{
+	const struct version *version;
+
+	if (row == NULL || table_visible(row, statement->xact.snapshot) == NULL)
+		return true;
+	if (!table_lock(&statement->xact, row)) {
+		table_wait(&statement->xact, row, resume, context);
+		return false;
+	}
+	version = table_committed(row);
+	if (version == NULL || (version->state != ROW_IN_FLIGHT && statement->sim->broken != BREAK_FENCE_RESULT))
+		return true;
+	outcome->fenced = row->newest->by == &statement->xact ||
+			  (!is_held(statement, version, outcome) && version->state == ROW_IN_FLIGHT);
+	if (outcome->fenced)
+		return true;
+	if (outcome->state == ROW_SENT)
+		dispatch_row(statement, row, outcome);
+	else
+		settle_row(statement, row, outcome);
+	return true;
+}
+
 bool statement_settle(struct statement *statement, agenda_fn *resume, void *context)
 {
 	for (; statement->next_outcome < statement->params.n_outcomes; statement->next_outcome++) {
-		const struct outcome *outcome = &statement->params.outcomes[statement->next_outcome];
+		struct outcome *outcome = &statement->params.outcomes[statement->next_outcome];
 		struct row *row = table_find(statement->xact.table, outcome->id);
 
+		if (statement_awaits(statement)) {
+			if (!settle_awaiting(statement, row, outcome, resume, context))
+				return false;
+			continue;
+		}
 		if (row == NULL || !is_held(statement, table_visible(row, statement->xact.snapshot), outcome))
 			continue;
 		if (!table_lock(&statement->xact, row)) {

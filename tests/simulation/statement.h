@@ -16,11 +16,13 @@ struct outcome {
 	enum row_state state;
 	int32_t back;
 	const char *error, *owner;
+	bool fenced; /* await: found in flight, and not held */
 };
 
 struct params {
 	int32_t max_attempts, limit, share;
-	int64_t max_bytes, lease_us, park_max_us, far_due, far_id;
+	int32_t max_in_flight;
+	int64_t max_bytes, lease_us, result_timeout_us, park_max_us, far_due, far_id;
 	const char *owner;
 	const char **hot_keys;
 	int32_t *hot_held;
@@ -52,6 +54,7 @@ struct statement {
 	int64_t first_id, last_id;
 	size_t next_outcome; /* a settle that waits goes on here */
 	size_t *living;	     /* counts the results that the daemon has */
+	bool full;	     /* await: as many rows are in flight as may be */
 	bool absent;	     /* there is no such table */
 	bool ambiguous;	     /* the real server might have chosen another row */
 };
@@ -82,6 +85,17 @@ const struct version *statement_lock(struct statement *statement, struct row *ro
 
 /* A new version of a locked row, noted as an effect. */
 struct version *statement_write(struct statement *statement, enum effect_kind kind, struct row *row);
+
+static inline bool statement_awaits(const struct statement *statement)
+{
+	return statement->config->on_delivered == ON_DELIVERED_AWAIT;
+}
+
+/* await: of an in-flight row, that it has been delivered. */
+static inline bool statement_late(const struct statement *statement, const struct version *version)
+{
+	return statement_awaits(statement) && version->lease_owner == NULL;
+}
 
 /* An in-flight row whose lease has ended. */
 bool statement_expired(const struct statement *statement, const struct version *version);

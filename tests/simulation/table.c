@@ -50,6 +50,8 @@ static void end(struct xact *xact)
 		xact->locked[i]->lock = NULL;
 	xact->n_locked = 0;
 	xact->active = false;
+	if (xact->table->turn == xact)
+		xact->table->turn = NULL;
 	xact->waiters = NULL;
 	while (waiter != NULL) {
 		struct xact *next = waiter->next_waiter;

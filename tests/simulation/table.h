@@ -71,7 +71,8 @@ struct table {
 	int64_t ctids;
 	int xacts;
 	int64_t lock_timeout_us;
-	int64_t ahead_us; /* of true time: the server's clock may leap */
+	struct xact *turn; /* await: the claim whose turn it is */
+	int64_t ahead_us;  /* of true time: the server's clock may leap */
 };
 
 struct table *table_new(struct sim *sim);

@@ -1,5 +1,6 @@
 /* Batches of a producer: from its queue over the wire to the broker, and the broker's judgement. */
 #include "client.h"
+#include "consumers.h"
 
 #include <string.h>
 
@@ -53,6 +54,7 @@ static void write_batch(const struct batch *batch)
 		if (sim->broken == BREAK_ACK && sim_chance(sim, 0.02))
 			continue;
 		check_written(flight->publication);
+		consumers_take(batch->kafka->cluster->consumers, flight->publication);
 		sim_trace(sim, "row %lld written by %d.%d as %s-%d %llu", (long long)flight->publication->row->id,
 			  flight->publication->start->instance, flight->publication->start->number,
 			  batch->stream->topic, batch->stream->partition, (unsigned long long)flight->sequence);

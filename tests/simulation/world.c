@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include "choose.h"
+#include "consumers.h"
 #include "instance.h"
 #include "record.h"
 
@@ -204,7 +205,7 @@ static void begin(struct world *world, const struct world_options *options)
 		.sim = sim,
 		.config = &world->config,
 		.db = fakedb_new(sim, route_templates(world->route), world->table),
-		.cluster = cluster_new(sim),
+		.cluster = cluster_new(sim, consumers_new(sim, world->table)),
 		.people = people_new(sim, world->table, &habits, on_rows, world),
 		.metrics = metrics_new(),
 	};
@@ -226,6 +227,11 @@ static void run_until(struct world *world, int64_t until_us)
 		;
 }
 
+static bool all_done(const struct world *world)
+{
+	return people_done(world->around.people) && consumers_done(world->around.cluster->consumers);
+}
+
 /* Everything is mended, and the rest must come to its end by itself; people only skip what has failed. */
 static void run_out(struct world *world)
 {
@@ -236,11 +242,11 @@ static void run_out(struct world *world)
 	sim_trace(sim, "calm");
 	fakedb_calm(world->around.db);
 	cluster_calm(world->around.cluster);
-	while (!failed(world) && !people_done(world->around.people) && sim_now(sim) < limit) {
+	while (!failed(world) && !all_done(world) && sim_now(sim) < limit) {
 		people_clear(world->around.people);
 		run_until(world, sim_now(sim) + 5 * SECOND);
 	}
-	if (!people_done(world->around.people))
+	if (!all_done(world))
 		sim_fail(sim, "starved", "rows are still open an hour after the last fault");
 }
 
