@@ -11,8 +11,8 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("BUILD", pathlib.Path(__file__).parents[2] / "build")) / "tests/simulation"
 
 # Histories with many rows that change between a statement's snapshot and its lock, with lost connections, people
-# who edit, parked and swept keys, suspects; two of them with dead letters.
-SEEDS = [156, 111, 33]
+# who edit, parked and swept keys, suspects; two of them with dead letters; the last is of tasks, whose consumers write results.
+SEEDS = [156, 111, 33, 69]
 
 
 def record(folder, seed, *options):
