@@ -7,6 +7,7 @@ CC ?= cc
 PKG_CONFIG ?= pkg-config
 SANITIZE ?=
 CRASH_POINTS ?=
+COVERAGE ?=
 PYTHON ?= /usr/bin/python3
 SEEDS ?=
 SUITES ?= unit simulation race integration e2e
@@ -53,16 +54,18 @@ LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lev -lm
 # What the pure layers need: no PostgreSQL, no Kafka, no HTTP, no event loop. That they link without is a test.
 PURE_LIBS = $(shell $(PKG_CONFIG) --libs yaml-0.1 jansson check) -lm
 
+comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
 PURE := $(call objects,src/base) $(call objects,src/config) $(call objects,src/core)
 # The source; the rest of src/relay is the process around it.
 RELAY_PURE := $(filter-out $(addprefix $(BUILD)/src/relay/,relay.o fleet.o shared.o reload.o pages.o),$(call objects,src/relay))
 PROGRAM := $(PURE) $(call objects,src/io) $(call objects,src/relay) $(call objects,src/cli) \
-	$(if $(CRASH_POINTS),$(BUILD)/tests/rig/crash.o)
+	$(if $(CRASH_POINTS),$(BUILD)/tests/rig/crash.o) $(if $(COVERAGE),$(BUILD)/tests/rig/counts.o)
 
 .PHONY: all
 all: $(BUILD)/outboxd
 
+$(BUILD)/outboxd: override LDFLAGS += $(if $(COVERAGE),-Wl$(comma)--wrap=_exit)
 $(BUILD)/outboxd: $(PROGRAM)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -312,16 +315,17 @@ check-planted-race: $(PLANTED_RACE)
 	else echo 'planted-race: 1 passed, 0 failed'; fi
 
 # ---- which branches of src/core and src/relay are reached
-# By the unit tests and the simulation, and what of relay.c and pages.c needs the program itself: by tests that end it in
-# order, for what is killed writes no counts. An assertion's failure is no branch to be reached; nor is what the macros of
+# By the unit tests and the simulation, and what needs the program itself by tests of that. What they kill as a part of the
+# test writes no counts. An assertion's failure is no branch to be reached; nor is what the macros of
 # uthash expand to. Histories with a trace are for the log lines' sake.
-COVERED_TESTS := integration/test_pages.py integration/test_status.py integration/test_reload.py e2e/test_stop.py e2e/test_tables.py
+COVERED_TESTS := integration/test_pages.py integration/test_status.py integration/test_reload.py integration/test_supervisor.py \
+	integration/test_http.py integration/test_edges.py e2e/test_stop.py e2e/test_tables.py
 
 GCOVR = gcovr --root . --object-directory $(BUILD) $(BUILD) --branches --print-summary --exclude-branches-by-pattern '.*HASH_[A-Z_]+ ?\(.*'
 
 .PHONY: coverage
 coverage:
-	+@$(MAKE) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g -DNDEBUG -Wno-unused' SANITIZE=--coverage coverage-report
+	+@$(MAKE) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g -DNDEBUG -Wno-unused' SANITIZE=--coverage COVERAGE=1 coverage-report
 
 .PHONY: coverage-report
 coverage-report: all $(UNIT_TESTS) $(SIMULATION) $(MOCKBROKER) $(HTTPSERVER) kafka-jars
@@ -329,7 +333,7 @@ coverage-report: all $(UNIT_TESTS) $(SIMULATION) $(MOCKBROKER) $(HTTPSERVER) kaf
 	@tests/run-unit $(UNIT_TESTS) | tail -n 1
 	@$(SIMULATION) --seeds $(or $(SEEDS),5000) | tail -n 1
 	@$(SIMULATION) --seeds 30 --trace >/dev/null
-	@$(PYTEST) $(COVERED_TESTS)
+	@COVERAGE=1 $(PYTEST) $(COVERED_TESTS)
 	@$(GCOVR) --filter src/core/ --fail-under-branch 95
 	@$(GCOVR) --filter src/relay/ --fail-under-branch 90
 

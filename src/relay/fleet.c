@@ -81,6 +81,16 @@ static bool is_counted_elsewhere(const struct fleet *fleet, const struct member 
 
 /* ---- members ---- */
 
+/* Without random bytes the time and the pid alone have to tell starts apart. */
+static uint64_t make_seed(void)
+{
+	uint64_t seed = (uint64_t)getpid() ^ (uint64_t)process_boottime_us();
+	ssize_t got = getrandom(&seed, sizeof(seed), 0);
+
+	(void)got;
+	return seed;
+}
+
 static struct member *start_member(struct fleet *fleet, struct config *config, const struct config_source *source)
 {
 	struct member *member = MEM_NEW(struct member);
@@ -97,9 +107,7 @@ static struct member *start_member(struct fleet *fleet, struct config *config, c
 	env.kafka = member->broker->kafka;
 	env.careful = member->broker->careful;
 	env.single = member->broker->single;
-	/* Without random bytes the time and the pid alone have to tell starts apart. */
-	if (getrandom(&env.seed, sizeof(env.seed), 0) != sizeof(env.seed))
-		env.seed = (uint64_t)getpid() ^ (uint64_t)process_boottime_us();
+	env.seed = make_seed();
 	member->source = source_new(source, &env);
 	shared_listen(&fleet->shared, member->database, member->source);
 	return member;

@@ -2,6 +2,7 @@
 
 #include "core/jsontext.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +30,12 @@ static json_t *get_reasons(const struct pages *pages)
 	return reasons;
 }
 
-static json_t *get_readiness(const struct pages *pages)
+static json_t *get_readiness(const struct pages *pages, bool *ready)
 {
 	json_t *reasons = get_reasons(pages);
 
-	return json_pack("{s:b, s:o}", "ready", (int)(json_array_size(reasons) == 0), "reasons", reasons);
+	*ready = json_array_size(reasons) == 0;
+	return json_pack("{s:b, s:o}", "ready", (int)*ready, "reasons", reasons);
 }
 
 static void add_topic_faults(json_t *list, const struct source *source)
@@ -54,7 +56,8 @@ static void add_topic_faults(json_t *list, const struct source *source)
 
 static json_t *get_status(const struct pages *pages)
 {
-	json_t *daemon = get_readiness(pages), *faults = json_array();
+	bool ready;
+	json_t *daemon = get_readiness(pages, &ready), *faults = json_array();
 	const struct source *source;
 	size_t i;
 
@@ -69,20 +72,17 @@ static void print_page(json_t *page, struct buf *body)
 {
 	char *text = json_dumps(page, JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
 
+	assert(text != NULL);
 	json_decref(page);
-	buf_print(body, "%s\n", text == NULL ? "" : text);
+	buf_print(body, "%s\n", text);
 	free(text);
 }
 
 bool pages_ready(const struct pages *pages, struct buf *body)
 {
-	json_t *page = get_readiness(pages);
-	bool ready = json_is_true(json_object_get(page, "ready"));
+	bool ready;
 
-	if (body != NULL)
-		print_page(page, body);
-	else
-		json_decref(page);
+	print_page(get_readiness(pages, &ready), body);
 	return ready;
 }
 

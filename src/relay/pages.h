@@ -15,8 +15,8 @@ struct pages {
 	void *context;
 };
 
-/* True when every source is ready and the relay does not drain; reasons (may be NULL) gets the JSON body of /readyz. */
-bool pages_ready(const struct pages *pages, struct buf *reasons);
+/* True when every source is ready and the relay does not drain; body gets the JSON of /readyz. */
+bool pages_ready(const struct pages *pages, struct buf *body);
 
 /* An http_page_fn; context is a struct pages. */
 bool pages_serve(void *context, const char *path, struct http_response *response);

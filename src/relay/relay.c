@@ -12,10 +12,9 @@
 #include "relay/pages.h"
 #include "relay/reload.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <ev.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 #define HOUSEKEEPING_SECONDS 1.0
@@ -354,10 +353,7 @@ int relay_run(struct config *config, struct err *err)
 	struct relay relay = {.loop = ev_default_loop(EVFLAG_NOENV), .turn_began_us = process_boottime_us()};
 	int exit_code = -1;
 
-	if (relay.loop == NULL) {
-		err_set(err, "the event loop does not start: %s", strerror(errno));
-		return exit_code;
-	}
+	assert(relay.loop != NULL); /* there is always select */
 	relay.config = config_share(config);
 	start(&relay);
 	if (start_http(&relay, err))

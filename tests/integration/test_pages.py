@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import re
+import signal
 import time
 import urllib.request
 
@@ -113,6 +114,16 @@ def test_F079_F080_a_topic_with_a_fault_is_told_while_it_has_one(mock_outbox, mo
     assert relay.metrics().value("outboxd_topic_faults") == 0
 
 
+def test_F079_many_topics_with_a_fault(mock_outbox, mock):
+    """A hundred of them are told, and the number of all."""
+    relay = mock_outbox.start({**FAST, "topic": "{event_type}"})
+    mock.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", 1000)
+    mock_outbox.insert(120, key=lambda n: f"b{n}", event_type=lambda n: f"bad-{n}")
+    wait_until(lambda: relay.metrics().sum("outboxd_topic_faults") == 120, 60, lambda: relay.metrics().page)
+    assert len(topic_faults(relay)) == 100
+    assert {len(of_topic) for of_topic in topic_gauges(relay).values()} == {100}
+
+
 def test_process_metrics(mock_outbox):
     relay = mock_outbox.start(FAST)
     metrics = relay.metrics()
@@ -132,6 +143,16 @@ def test_F082_methods_and_paths(mock_outbox):
         assert relay.get(path, "HEAD") == (200, "")
         assert relay.get(path, "POST")[0] == 405
     assert relay.get("/nowhere")[0] == 404
+
+
+def test_without_pages_and_without_words(mock_outbox):
+    relay = mock_outbox.relay(FAST, http={"listen": None}, log={"level": "error"})
+    relay.start(ready=False)
+    mock_outbox.insert(5)
+    mock_outbox.wait_sent(5)
+    assert relay.get("/livez") == (0, "")
+    relay.send(signal.SIGUSR1)
+    assert (relay.stop(), relay.log()) == (0, "")
 
 
 def reasons(relay):

@@ -118,6 +118,10 @@ def test_F071_the_log_follows(two):
     assert relay.reload(log={"format": "logfmt", "level": "error"})["changed"] == "log.level"
     relay.send(signal.SIGUSR1)
     assert relay.metrics()  # answered in a later turn of the loop
+    two.orders["batch"], began = 50, last_reload(relay)[1]
+    relay.write_config()
+    relay.send(signal.SIGHUP)
+    wait_until(lambda: last_reload(relay)[1] > began, 10)
     assert relay.reload(log={"format": "logfmt", "level": "info"})["changed"] == "log.level"
     relay.send(signal.SIGUSR1)
     relay.wait_event("status", count=2)
@@ -290,9 +294,10 @@ def test_a_source_whose_database_is_gone_leaves_with_its_leases(mock_outbox, moc
         mock_outbox.insert(1)
         mock_outbox.wait_sent(1)
         files = relay.process.open_files()
-        mock.slow("Produce", 500)
+        mock.slow("Produce", 800)
         mock_outbox.fill(20, keys=20)
-        wait_until(lambda: mock_outbox.states().get("SENDING") == 20, 10, mock_outbox.states)
+        wait_until(lambda: relay.metrics().sum("outboxd_claimed_total") == 21, 10, mock_outbox.states)
+        assert mock_outbox.states().get("SENDING") == 20
         proxy.blackhole = True
         relay.reload(postgres={"dsn": direct, **short})
         left = relay.wait_event("source_stopped", deadline=20)
@@ -318,7 +323,48 @@ def test_the_end_waits_for_sources_that_reloads_have_retired(mock_outbox, mock):
         wait_until(lambda: relay.metrics().sum("outboxd_in_flight_messages") == batch, 10, mock_outbox.states)
         relay.reload_source(batch=batch)
     assert len(relay.events("source_draining")) == 2 and relay.events("source_stopped") == []
+    relay.send(signal.SIGUSR1)
+    relay.wait_event("status", count=3)
+    assert sorted((each["state"], each["held"]) for each in relay.events("status")) == [
+        ("draining", "8"), ("draining", "9"), ("running", "0")]
+    assert relay.metrics().sum("outboxd_producer_replacements_total") == 0
     assert relay.stop() == 0
     assert len(relay.events("source_stopped", why="nothing is held any more")) == 3
     assert mock_outbox.states() == {"SENT": 18}
     assert relay.events("stopped")[-1]["left_to_leases"] == "0"
+
+
+def test_the_end_does_not_wait_longer_for_retired_sources(mock_outbox, mock):
+    """The broker is too slow for the drain's time. A signal to reload while the process ends is refused."""
+    relay = mock_outbox.start({**FAST, "lease": "30s"}, kafka={"message_timeout": "20s"}, drain_timeout="1s")
+    mock_outbox.insert(1)
+    mock_outbox.wait_sent(1)
+    mock.ask("rtt", 1, 15000)
+    mock_outbox.fill(10, keys=10)
+    wait_until(lambda: relay.metrics().sum("outboxd_in_flight_messages") == 10, 10, mock_outbox.states)
+    relay.reload_source(batch=50)
+    relay.send(signal.SIGTERM)
+    relay.wait_event("draining")
+    relay.send(signal.SIGHUP)
+    assert relay.wait_event("reload_rejected")["reason"].startswith("draining")
+    assert relay.process.wait(20) == 1
+    assert relay.events("source_stopped", to="stopped") != [] and mock_outbox.states() == {"SENT": 1, "SENDING": 10}
+    assert relay.events("stopped")[-1]["left_to_leases"] == "10"
+
+
+@pytest.mark.parametrize("of_stock, of_orders", [(1, 100), (100, 1)])
+def test_a_window_takes_a_producer_of_its_own(two, of_stock, of_orders):
+    """Several rows of a key at once need one that leaves no gaps; the other source keeps the one it has."""
+    relay = two.relay
+    two.orders["max_in_flight_per_key"] = two.stock["max_in_flight_per_key"] = of_stock
+    relay.reload()
+    two.flow()
+    seen, before = len(relay.events("source_draining", source="stock")), producers(relay)
+    two.orders["max_in_flight_per_key"] = of_orders
+    assert relay.reload()["changed"] == "sources.orders.max_in_flight_per_key"
+    two.flow()
+    assert producers(relay) == before + 1 and len(relay.events("source_draining", source="stock")) == seen
+    two.orders["max_in_flight_per_key"] = of_stock
+    relay.reload()
+    wait_until(lambda: producers(relay) == before, 10, lambda: producers(relay))
+    two.flow()

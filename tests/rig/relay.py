@@ -18,6 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FACT = re.compile(r'([A-Za-z0-9_.]+)=("(?:[^"\\]|\\.)*"|\S*)')
 SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+# How a test's clean-up ends it. `make coverage`: after the program has written its counts (counts.c).
+END = signal.SIGUSR2 if os.environ.get("COVERAGE") else signal.SIGKILL
+
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -153,7 +156,7 @@ class Relay:
     def remove(self):
         """Clean-up at the end of a test, whatever its state."""
         if self.alive():
-            self.process.end(signal.SIGKILL)
+            self.process.end(END)
 
     # ---- log
 

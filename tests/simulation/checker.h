@@ -21,6 +21,8 @@ struct start {
 	struct source *source;
 	int instance, number;
 	bool abandoned;	     /* its drain has passed the deadline: what is left is left to the leases */
+	int64_t leave_us;    /* retired by a reload: by its host's clock it leaves then; 0: it was not */
+	bool leaving;	     /* that has come: it may stop with outcomes that it could not write */
 	bool gone;	     /* crashed or stopped: nothing of it is in memory */
 	int64_t gone_us;     /* by the database's clock */
 	struct kafka *kafka; /* as it was given */

@@ -2,6 +2,7 @@
 
 #include "choose.h"
 #include "fakekafka.h"
+#include "peek.h"
 #include "record.h"
 
 /* Passes at one moment: beyond, the source spins. */
@@ -115,17 +116,29 @@ static void free_stopped(struct process *process)
 	}
 }
 
+/* As relay/fleet.c has it. */
+static void let_leave(struct start *start, int64_t now_us)
+{
+	if (start->leave_us == 0 || now_us < start->leave_us)
+		return;
+	start->leaving = start->abandoned = true;
+	source_leave(start->source);
+}
+
 static int64_t step_sources(struct instance *instance)
 {
 	struct process *process = instance->process;
 	int64_t again = INT64_MAX, each;
 
 	for (struct start *start = process->starts; start != NULL; start = start->next) {
+		let_leave(start, clock_of(instance));
 		process->asking = start;
 		each = source_step(start->source, clock_of(instance));
 		process->asking = NULL;
 		check_step(start, instance->around->metrics);
 		again = each < again ? each : again;
+		if (start->leave_us != 0 && !start->leaving && start->leave_us < again)
+			again = start->leave_us;
 	}
 	return again;
 }
@@ -229,6 +242,8 @@ static void start_source(struct instance *instance, const struct config_source *
 	start->kafka = producers->kafka;
 	start->next = process->starts;
 	start->source = source_new(config, &env);
+	if (start->number % 2 == 0)
+		peek_limit_topics(start->source, 2);
 	process->starts = start;
 	check_started(start);
 	if (config->on_failed == ON_FAILED_BLOCK)
@@ -240,6 +255,14 @@ static void drain_sources(const struct process *process)
 {
 	for (const struct start *start = process->starts; start != NULL; start = start->next)
 		source_drain(start->source);
+}
+
+static void retire_sources(const struct process *process, int64_t now_us)
+{
+	drain_sources(process);
+	for (struct start *start = process->starts; start != NULL; start = start->next)
+		if (start->leave_us == 0)
+			start->leave_us = now_us + start->config->lease_us;
 }
 
 static void on_start(void *context)
@@ -370,7 +393,7 @@ void instance_reload(struct instance *instance)
 	if (!same_statements(old, config))
 		record_other_config(process->sim);
 	sim_trace(process->sim, "%d reloads", instance->number);
-	drain_sources(process);
+	retire_sources(process, clock_of(instance));
 	start_source(instance, config);
 	step(instance);
 }
