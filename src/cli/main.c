@@ -47,11 +47,13 @@ static const struct cli_command commands[] = {
 	 "         outboxd check --json | jq '.[] | select(.level != \"ok\")'\n",
 	 cli_check},
 	{"schema", "print the SQL that makes a source's table",
-	 "usage: outboxd schema [-c FILE] [--source NAME] [--adopt | --drop-trigger]\n\n"
+	 "usage: outboxd schema [-c FILE] [--source NAME] [--adopt | --drop-trigger | --inbox]\n\n"
 	 "Prints table, indexes, trigger and settings; connects to nothing and changes nothing.\n\n"
 	 "      --source NAME  the source, when there are several\n"
 	 "      --adopt        only what an existing table may lack: ALTER and CREATE INDEX CONCURRENTLY\n"
-	 "      --drop-trigger only what removes the NOTIFY trigger\n" CONFIG_HELP HELP_HELP "\n"
+	 "      --drop-trigger only what removes the NOTIFY trigger\n"
+	 "      --inbox        the table by which a consumer knows what it has done already; no file is read\n" CONFIG_HELP
+		 HELP_HELP "\n"
 	 "example: outboxd schema --source orders | psql shop\n",
 	 cli_schema},
 	{"status", "show rows by state, ages and blocked keys",

@@ -249,6 +249,9 @@ enum sql_order sql_order(const struct sql *sql);
 /* Prints the DDL of the source's table, indexes, trigger and settings (adopt: only what an existing table may lack). */
 void sql_print_schema(const struct config_source *source, bool adopt, FILE *out);
 
+/* Prints the DDL of a consumer's table of events that it knows. */
+void sql_print_inbox(FILE *out);
+
 /* Prints the SQL that takes the NOTIFY trigger away again. */
 void sql_print_drop_trigger(const struct config_source *source, FILE *out);
 

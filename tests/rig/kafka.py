@@ -17,6 +17,7 @@ from .wait import wait_until
 VERSION = "4.3.1"
 
 ARTIFACTS = [f"org.apache.kafka:kafka_2.13:{VERSION}", f"org.apache.kafka:kafka-tools:{VERSION}", maven.LOG]
+JDBC_VERSION = "42.7.7"  # PostgreSQL's driver, for the examples in Java
 
 LISTENERS = {
     "controller.listener.names": "CONTROLLER",
@@ -62,6 +63,11 @@ STOCK_JVM = ["-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMilli
 def jars():
     """The folder with Kafka's jars."""
     return maven.jars(f"kafka-{VERSION}", f"Apache Kafka {VERSION}", "60 MB", ARTIFACTS)
+
+
+def jdbc():
+    """The folder with PostgreSQL's driver for Java."""
+    return maven.jars(f"jdbc-{JDBC_VERSION}", "PostgreSQL's driver for Java", "1 MB", [f"org.postgresql:postgresql:{JDBC_VERSION}"])
 
 
 Record = collections.namedtuple("Record", "topic partition offset key value headers timestamp")
@@ -296,3 +302,4 @@ def record(message):
 
 if __name__ == "__main__":  # `python3 -m rig.kafka`: only fetch, where the progress can be seen
     jars()
+    jdbc()
