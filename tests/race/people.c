@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_OPEN 400 /* writers wait for the workers */
+/* Writers wait for the workers. With few rows open the newest are claimed while transactions older than theirs go on. */
+#define MOST_OPEN 400
+#define MOST_OPEN_TXID 30
 
 /* Failed, and neither skipped nor retried. */
 static const char *failed(const struct race_variant *variant)
@@ -67,13 +69,16 @@ static void insert(struct race_world *world, PGconn *conn, int writer, struct ba
 				  race_chance(random, 0.05) ? (int)race_below(random, 500) : 0);
 		buf_print(&text, ")");
 	}
-	buf_print(&text, " RETURNING id");
+	buf_print(&text, " RETURNING id, pg_current_xact_id()::text");
 	PQclear(run(world, conn, "begin", "BEGIN"));
 	result = run(world, conn, "insert", buf_text(&text));
 	for (i = 0; i < PQntuples(result); i++)
 		world_inserted(world, atoll(PQgetvalue(result, i, 0)), keys[i], race_chance(random, 0.003));
+	for (i = 0; world->variant->txid && i < PQntuples(result); i++)
+		world_opened(world, writer, atoll(PQgetvalue(result, i, 0)), atoll(PQgetvalue(result, i, 1)));
 	if (race_chance(random, 0.3))
-		race_pause_us(race_below(random, 20000));
+		race_pause_us(race_below(random, world->variant->txid ? 400000 : 20000));
+	world_closing(world, writer);
 	commit = race_chance(random, 0.95);
 	PQclear(run(world, conn, "commit", commit ? "COMMIT" : "ROLLBACK"));
 	for (i = 0; commit && i < PQntuples(result); i++)
@@ -110,11 +115,11 @@ void *writer_main(void *argument)
 	struct race_world *world = thread->world;
 	PGconn *conn = server_connect(world->dsn, "race writer");
 	struct backoff_random random;
-	int i;
+	int i, most = world->variant->txid ? MOST_OPEN_TXID : MOST_OPEN;
 
 	backoff_seed(&random, world->seed * 1000 + 100 + (uint64_t)thread->number);
 	while (!world->quiet) {
-		if (count_open(world, conn) < MOST_OPEN)
+		if (count_open(world, conn) < most)
 			insert(world, conn, thread->number, &random);
 		for (i = 0; i < 15; i++) {
 			edit(world, conn, &random);

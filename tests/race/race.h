@@ -32,6 +32,8 @@
 struct race_variant {
 	const char *name;
 	bool owner, settled, one_column, partitioned, key_index, block, view, delete;
+	bool where; /* workers divide the table by hand: even and odd ids */
+	bool txid;
 };
 
 extern const struct race_variant race_variants[];
@@ -78,6 +80,7 @@ struct race_row {
 	bool poison; /* kills the worker that tries to deliver it */
 	bool hand; /* people changed it while it may have been in flight, or finished it: documented exceptions apply */
 	bool committed; /* its insert */
+	int64_t txid;	/* that inserted it; 0: not told */
 	bool overtaken; /* later rows may go on without it: failed with on_failed: continue, or taken away by hand */
 	int delivered;
 	uint64_t holder;    /* the claim that holds it; 0: none */
@@ -99,7 +102,8 @@ struct race_world {
 	pthread_mutex_t mutex; /* guards what follows */
 	struct race_row *rows; /* by id */
 	int64_t n_rows, max_rows;
-	int64_t newest[RACE_KEYS]; /* the highest id delivered of each key */
+	int64_t newest[RACE_KEYS];  /* the highest id delivered of each key */
+	int64_t open[RACE_WRITERS]; /* each writer's transaction while it is certainly open; 0: none */
 	uint64_t claims, deliveries, crashes, lost, slept, raced, fenced, expired, swept, parked, pulled, edits,
 		by_hand, suspects, far, retried, skipped;
 	uint64_t failures;
@@ -116,6 +120,11 @@ void world_fail(struct race_world *world, const char *format, ...) __attribute__
 void world_count(struct race_world *world, uint64_t *counter, uint64_t more);
 
 void world_inserted(struct race_world *world, int64_t id, int key, bool poison);
+void world_opened(struct race_world *world, int writer, int64_t id,
+		  int64_t txid); /* for each row it has inserted */
+void world_closing(struct race_world *world, int writer);
+/* The worker may take the row: it is in its part of the table. */
+void world_check_part(struct race_world *world, int worker, int64_t id, const char *what);
 void world_committed(struct race_world *world, int64_t id);
 void world_touched(struct race_world *world, int64_t id);    /* by hand; before the statement */
 void world_taken_away(struct race_world *world, int64_t id); /* the same, perhaps out of somebody's flight */

@@ -27,6 +27,8 @@ const struct race_variant race_variants[] = {
 	 .key_index = true,
 	 .block = true,
 	 .delete = true},
+	{.name = "where", .owner = true, .settled = true, .key_index = true, .block = true, .where = true},
+	{.name = "txid", .owner = true, .settled = true, .key_index = true, .block = true, .txid = true},
 	{.name = NULL},
 };
 
@@ -53,6 +55,10 @@ struct config_source race_source(const struct race_variant *variant, const char 
 		source.columns[COLUMN_LEASE_OWNER] = NULL;
 	if (!variant->settled)
 		source.columns[COLUMN_SETTLED_AT] = NULL;
+	if (variant->txid)
+		source.columns[COLUMN_TXID] = "txid";
+	if (variant->where)
+		source.where = "id % 2 = current_setting('race.part')::int -- each worker's own";
 	if (variant->one_column)
 		source.columns[COLUMN_LEASE_UNTIL] = source.columns[COLUMN_AVAILABLE_AT];
 	return source;
@@ -81,11 +87,12 @@ void race_create_table(PGconn *conn, const struct race_variant *variant, const c
 		conn,
 		"CREATE TABLE %s (id bigint %s, aggregate_id text, payload text, status text NOT NULL DEFAULT 'PENDING', "
 		"attempts int NOT NULL DEFAULT 0, available_at timestamptz %s, last_error text, "
-		"created_at timestamptz DEFAULT now()%s%s%s)%s",
+		"created_at timestamptz DEFAULT now()%s%s%s%s)%s",
 		base, variant->partitioned ? "NOT NULL" : "GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 		variant->one_column ? "" : "NOT NULL DEFAULT now()",
 		variant->one_column ? "" : ", lease_until timestamptz", variant->owner ? ", lease_owner text" : "",
 		variant->settled ? ", settled_at timestamptz" : "",
+		variant->txid ? ", txid xid8 DEFAULT pg_current_xact_id()" : "",
 		variant->partitioned ? " PARTITION BY HASH (aggregate_id)" : " WITH (fillfactor = 50)");
 	if (variant->partitioned) {
 		server_run(conn, "CREATE SEQUENCE %s_ids OWNED BY %s.id", base, base);

@@ -256,6 +256,7 @@ static void take_row(struct worker *worker, const PGresult *result, int row)
 	int64_t id = atoll(PQgetvalue(result, row, SQL_C_ID));
 	struct held *held = worker->sin == SIN_TWO_SELVES ? NULL : find_held(worker, id);
 
+	world_check_part(worker->world, worker->number, id, "claimed");
 	world_claimed(worker->world, id, worker->claim, worker->claim_sent_us + RACE_LEASE_US);
 	/* Claimed again while its older self is in memory: one row, under the new lease. */
 	if (held != NULL && held->stage == STAGE_OUTCOME && held->state != ROW_SENT) {
@@ -618,8 +619,10 @@ static int64_t housekeeping(struct worker *worker, enum sql_kind kind)
 		n = server_int8(result, 0, 0);
 	else
 		n = PQntuples(result);
-	for (row = 0; kind == SQL_EXPIRE && row < n; row++)
+	for (row = 0; kind == SQL_EXPIRE && row < n; row++) {
 		world_overtaken(world, atoll(PQgetvalue(result, row, 0)));
+		world_check_part(world, worker->number, atoll(PQgetvalue(result, row, 0)), "given up");
+	}
 	world_count(world, kind == SQL_SWEEP ? &world->swept : &world->expired, (uint64_t)n);
 	PQclear(result);
 	free(text);
@@ -700,6 +703,8 @@ void *worker_main(void *argument)
 	worker->sin = world->broken == NULL ? SIN_NONE : world->broken->sin;
 	worker->claims = server_connect(world->dsn, "race claims");
 	worker->settles = server_connect(world->dsn, "race settles");
+	server_run(worker->claims, "SET race.part = '%d'", worker->number % 2);
+	server_run(worker->settles, "SET race.part = '%d'", worker->number % 2);
 	worker->settle = settle_new();
 	backoff_seed(&worker->random, world->seed * 1000 + (uint64_t)thread->number);
 	new_owner(worker);

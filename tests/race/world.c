@@ -104,6 +104,38 @@ void world_inserted(struct race_world *world, int64_t id, int key, bool poison)
 	unlock(world);
 }
 
+void world_opened(struct race_world *world, int writer, int64_t id, int64_t txid)
+{
+	lock(world);
+	world->rows[id].txid = txid;
+	world->open[writer] = txid;
+	unlock(world);
+}
+
+void world_closing(struct race_world *world, int writer)
+{
+	lock(world);
+	world->open[writer] = 0;
+	unlock(world);
+}
+
+void world_check_part(struct race_world *world, int worker, int64_t id, const char *what)
+{
+	if (world->variant->where && id % 2 != worker % 2)
+		world_fail(world, "row %ld is %s by worker %d, and not in its part", (long)id, what, worker);
+}
+
+/* With the mutex held. Older than the row's transaction and open now: it was open when the row was claimed, too. */
+static void check_turn(struct race_world *world, int64_t id)
+{
+	int writer;
+
+	for (writer = 0; writer < RACE_WRITERS; writer++)
+		if (world->open[writer] != 0 && world->open[writer] < world->rows[id].txid)
+			fail_locked(world, "row %ld is delivered while a transaction older than its own is open",
+				    (long)id);
+}
+
 void world_committed(struct race_world *world, int64_t id)
 {
 	lock(world);
@@ -221,6 +253,7 @@ bool world_delivered(struct race_world *world, int64_t id, int key, uint64_t cla
 		unlock(world);
 		return false;
 	}
+	check_turn(world, id);
 	if (row->holder != claim && !row->hand)
 		fail_locked(world, "row %ld is delivered while another worker holds it", (long)id);
 	if (key >= 0 && row->delivered == 0 && !row->overtaken && id < world->newest[key])
