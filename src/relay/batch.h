@@ -64,9 +64,9 @@ struct row {
 	struct topic *topic;	     /* NULL until it was composed */
 	struct row *elder, *younger; /* the same row from an earlier and a later claim, both in memory */
 	bool newest;		     /* stands in the hash of ids */
-	bool asked_for;	   /* await: its consumer wants it sent once more, whatever becomes of its elder, */
-	bool superseded;   /* which this one is */
-	bool awaits_elder; /* its elder has no verdict yet: that one decides whether this one is sent at all */
+	bool asked_for;	 /* await: its consumer wants it sent once more, whatever becomes of its elder, */
+	bool superseded; /* which this one is */
+	bool awaits_elder; /* its elder has no verdict yet: that one decides when this one is sent, and if it is not asked for, whether */
 	int32_t attempts, max_attempts;
 	size_t bytes; /* what it counts against max_in_flight_bytes */
 	bool trial;   /* condemned with others: published in a batch of its own when its turn comes */

@@ -164,7 +164,8 @@ static void count_parked(struct source *source, int64_t rows, enum sql_taken tak
 			    log_int("parked", rows));
 }
 
-/* await: its consumer has had it already, and wants it once more, whatever becomes of its older self. */
+/* await: its consumer has had it already, and wants it once more, whatever became of its older self. (Or another instance had taken
+ * it over, and has given it back.) */
 static bool is_asked_for(const struct row *row)
 {
 	return row->batch->source->config->on_delivered == ON_DELIVERED_AWAIT &&
@@ -184,7 +185,7 @@ static void link_selves(struct source *source, struct row *row)
 		row->elder = elder;
 		row->asked_for = is_asked_for(row);
 		elder->superseded = elder->superseded || row->asked_for;
-		row->awaits_elder = elder->stage < STAGE_UNSETTLED && !row->asked_for;
+		row->awaits_elder = elder->stage < STAGE_UNSETTLED;
 	}
 	HASH_ADD_KEYPTR(hh, source->ids, row->id.bytes, row->id.len, row);
 	row->newest = true;

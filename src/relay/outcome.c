@@ -72,15 +72,18 @@ void outcome_release_behind(struct row *row)
 }
 
 /* The same row was claimed again while its older self had no verdict. Delivered: it is settled under the new lease too, not
- * sent again, even when it was about to be given back. Otherwise it is now the one to be sent (with a key, it has just been
+ * sent again, even when it was about to be given back, unless it was asked for. Otherwise it is now the one to be sent (with a key, it has just been
  * released with the rest). */
 static void resolve_younger(struct row *younger, enum outcome outcome)
 {
-	if (younger == NULL || younger->asked_for)
+	bool sent;
+
+	if (younger == NULL)
 		return;
-	if (outcome == OUTCOME_SENT && younger->awaits_elder) {
+	sent = outcome == OUTCOME_SENT && !younger->asked_for;
+	if (sent && younger->awaits_elder) {
 		outcome_set(younger, OUTCOME_SENT, 0, NULL);
-	} else if (outcome == OUTCOME_SENT && younger->stage == STAGE_UNSETTLED) {
+	} else if (sent && younger->stage == STAGE_UNSETTLED) {
 		record(younger, OUTCOME_SENT, 0, NULL);
 	} else if (younger->awaits_elder) {
 		younger->awaits_elder = false;
