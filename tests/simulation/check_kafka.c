@@ -330,6 +330,7 @@ void check_step(struct start *start, struct metrics *metrics)
 {
 	struct sim *sim = start->sim;
 
+	start->passes++;
 	start->unseen_possibly = start->unseen_takeovers = start->unseen_late = start->unseen_fenced = 0;
 	if (sim_chance(sim, 0.02))
 		check_gauges(start, metrics);

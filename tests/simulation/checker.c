@@ -587,8 +587,16 @@ static void supersede(const struct start *start, const struct claim_record *clai
 
 	while (older != NULL && (older->start != start || !older->answered || older->settle_told))
 		older = older->next;
-	if (older != NULL && claim->from_pending)
-		older->superseded = true;
+	if (older == NULL || !claim->from_pending || older->superseded)
+		return;
+	older->superseded = true;
+	older->superseded_pass = start->passes;
+}
+
+/* A pass looks at the answers of settles first. */
+static bool superseded_before(const struct start *start, const struct claim_record *claim)
+{
+	return claim->superseded && claim->superseded_pass < start->passes;
 }
 
 static void claim_told(struct start *start, const struct statement *statement, enum verdict verdict)
@@ -657,7 +665,7 @@ static void settle_told(struct start *start, const struct statement *statement, 
 		}
 		if (verdict != VERDICT_OK)
 			continue;
-		fenced = is_fenced(statement, outcome) && !claim->resent && !claim->superseded;
+		fenced = is_fenced(statement, outcome) && !claim->resent && !superseded_before(start, claim);
 		start->sim->checker->totals.fenced += fenced;
 		start->unseen_fenced += fenced;
 		claim->settle_told = true;

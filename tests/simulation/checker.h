@@ -30,6 +30,7 @@ struct start {
 	int claims;	     /* sent and not answered */
 	int idle_claims;     /* that did nothing, since idle_since_us */
 	int64_t idle_since_us;
+	uint64_t passes;
 	uint64_t unseen_possibly, unseen_takeovers, unseen_late,
 		unseen_fenced; /* told since its last pass: a crash takes them along */
 	bool suspect;	       /* one is held */

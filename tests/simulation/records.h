@@ -17,7 +17,8 @@ struct claim_record {
 	bool late;		   /* await: from a consumer that wrote nothing in time */
 	bool from_pending;	   /* await: pending before, */
 	bool asked_for;		   /* for somebody wanted it sent once more */
-	bool superseded;	   /* its start has such a claim, beside this one */
+	bool superseded;	   /* its start was told of such a claim, beside this one, */
+	uint64_t superseded_pass;  /* after so many passes */
 	bool answered;		   /* its start was told */
 	bool lost;		   /* its start was not, and will not be */
 	bool refused;		   /* Kafka's client refused it for the row's fault */
