@@ -161,7 +161,7 @@ void sqladopt_print(const struct sqlschema *schema)
 		schema,
 		"\n-- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned table takes these\n"
 		"-- on its partitions only).\n"
-		"ALTER TABLE {table} SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01,\n"
+		"ALTER TABLE {table} SET (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01,\n"
 		"  autovacuum_vacuum_cost_delay = 0);\n");
 	print_adopt_trigger(schema);
 	sqlschema_print_grants(schema);

@@ -88,7 +88,7 @@ const struct sql_statement sqlcheck_table = {
 				      "format('ALTER TABLE %s RESET (autovacuum_enabled)', leaf.oid::regclass)",
 				      "EXISTS (SELECT FROM pg_options_to_table(leaf.reloptions) WHERE option_name = 'autovacuum_enabled'\n"
 				      "                 AND NOT option_value::boolean)")
-				      LEAVES("format('ALTER TABLE %s SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01,'\n"
+				      LEAVES("format('ALTER TABLE %s SET (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01,'\n"
 					     "          ' autovacuum_vacuum_cost_delay = 0)', leaf.oid::regclass)",
 					     LACKS("fillfactor") " OR " LACKS("autovacuum_vacuum_scale_factor"))
 					      LEAVES("format('VACUUM (ANALYZE) %s', leaf.oid::regclass)",

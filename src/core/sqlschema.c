@@ -273,7 +273,7 @@ static void print_new(const struct sqlschema *schema)
 	}
 	/* More than half of each page stays free for the rows' next versions, longer by lease and owner, so that claims are HOT;
 	 * rows are updated twice or thrice soon after they were written, so vacuum comes early and is not slowed down. */
-	fputs("\n) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);\n",
+	fputs("\n) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);\n",
 	      schema->out);
 	print_comments(schema);
 	sqlschema_print_indexes(schema, "CREATE INDEX");

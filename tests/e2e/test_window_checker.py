@@ -70,7 +70,7 @@ class DeadOrAlive:
 
 def case(monkeypatch, records, left=(3, 4), victim=None, survivor=None):
     made = crash.Case.__new__(crash.Case)
-    made.name, made.rows, made.failed, made.dead, made.topics = "case", 5, {}, [], {"e": "t"}
+    made.name, made.rows, made.failed, made.dead, made.topics, made.letters = "case", 5, {}, [], {"e": "t"}, None
     made.left, made.to_recover, made.expiring = collections.Counter(left), set(left), set()
     made.victim, made.survivor = victim or DeadOrAlive(), survivor or DeadOrAlive(crash_recovered=len(left))
     made.outbox = types.SimpleNamespace(broker=types.SimpleNamespace(read=lambda *_: topic(*records)))

@@ -12,7 +12,7 @@ from rig.relay import ROOT, run_command
 from rig.wait import wait_until
 
 ROLE = "check_role"
-SETTINGS = "fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0"
+SETTINGS = "fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0"
 SECRET = "hunter2"
 
 

@@ -323,6 +323,7 @@ def test_the_end_waits_for_sources_that_reloads_have_retired(mock_outbox, mock):
         wait_until(lambda: relay.metrics().sum("outboxd_in_flight_messages") == batch, 10, mock_outbox.states)
         relay.reload_source(batch=batch)
     assert len(relay.events("source_draining")) == 2 and relay.events("source_stopped") == []
+    relay.wait_event("source_running", count=3)
     relay.send(signal.SIGUSR1)
     relay.wait_event("status", count=3)
     assert sorted((each["state"], each["held"]) for each in relay.events("status")) == [

@@ -274,3 +274,10 @@ class Standby(Cluster):
 
     def promote(self):
         self.admin("SELECT pg_promote()")
+
+    def remove(self):
+        """The primary, if it is there, waits for it no more."""
+        if self.primary.alive():
+            self.primary.admin("ALTER SYSTEM RESET synchronous_standby_names")
+            self.primary.admin("SELECT pg_reload_conf()")
+        super().remove()

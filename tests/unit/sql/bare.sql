@@ -414,7 +414,7 @@ CREATE TABLE "Billing"."Out Box" (
   "lease_owner" text,
   "last_error" text,
   "changed" timestamptz NOT NULL DEFAULT now()
-) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 COMMENT ON TABLE "Billing"."Out Box" IS 'Outbox: rows written here in a transaction are published to Kafka by outboxd.';
 COMMENT ON COLUMN "Billing"."Out Box"."aggregate_id" IS 'Kafka key; rows of one key are delivered in order.';
@@ -480,7 +480,7 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS "Out Box_key"
 
 -- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned table takes these
 -- on its partitions only).
-ALTER TABLE "Billing"."Out Box" SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01,
+ALTER TABLE "Billing"."Out Box" SET (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_cost_delay = 0);
 
 -- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a transaction; without it

@@ -464,7 +464,7 @@ CREATE TABLE "public"."event_outbox" (
   "xid" xid8 DEFAULT pg_current_xact_id(),
   -- A finished row that somebody sets pending would never be sent: settled_at must be NULL again too.
   CONSTRAINT "outboxd_settled" CHECK ("settled_at" IS NULL OR "status" NOT IN ('PENDING', 'SENDING'))
-) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 COMMENT ON TABLE "public"."event_outbox" IS 'Outbox: rows written here in a transaction are published to Kafka by outboxd.';
 COMMENT ON COLUMN "public"."event_outbox"."event_id" IS 'Names the event for consumers, who drop repeats by it. Time-ordered values (UUIDv7) keep its index small.';
@@ -574,7 +574,7 @@ ALTER TABLE "public"."event_outbox" VALIDATE CONSTRAINT "outboxd_settled";
 
 -- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned table takes these
 -- on its partitions only).
-ALTER TABLE "public"."event_outbox" SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01,
+ALTER TABLE "public"."event_outbox" SET (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_cost_delay = 0);
 
 -- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a transaction; without it

@@ -327,7 +327,7 @@ CREATE TABLE "task_execution" (
   "last_error" text,
   "created_at" timestamptz NOT NULL DEFAULT now(),
   "updated_at" timestamptz NOT NULL DEFAULT now()
-) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 COMMENT ON TABLE "task_execution" IS 'Outbox: rows written here in a transaction are published to Kafka by outboxd.';
 COMMENT ON COLUMN "task_execution"."payload" IS 'Kafka value; NULL is a tombstone.';
@@ -389,7 +389,7 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS "task_execution_in_flight"
 
 -- Room for HOT updates in pages written from now on, and an early vacuum (a partitioned table takes these
 -- on its partitions only).
-ALTER TABLE "task_execution" SET (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01,
+ALTER TABLE "task_execution" SET (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_cost_delay = 0);
 
 -- Wakes the relay at once. It fires once a statement, and PostgreSQL folds repeats within a transaction; without it
