@@ -19,8 +19,9 @@ BUILD = pathlib.Path(os.environ["MUTANT_BUILD"])
 CORE = ROOT / "src/core"
 
 # The tests of a file that is not named like its test.
-TESTS = {"headers": ["route"], "checktable": ["check", "checktable"], "sqlcheck": ["checktable"], "checkkafka": ["check"], "fingerprint": ["check"], **dict.fromkeys(["sql", "sqlclaim", "sqlcount", "sqlfacts", "sqlfit", "sqlgrants", "sqladopt", "sqlschema", "sqlsettle", "sqltext"],
-                                               ["sql", "sqlfit", "sqltexts"])}
+SQL = ["sql", "sqlclaim", "sqlcount", "sqlfacts", "sqlfit", "sqlgrants", "sqladopt", "sqlschema", "sqlsettle", "sqltext"]
+TESTS = {"headers": ["route"], "route": ["route", "cloudevents", "tracecontext", "letter"], "checktable": ["check", "checktable"],
+         "sqlcheck": ["checktable"], "checkkafka": ["check"], "fingerprint": ["check"], **dict.fromkeys(SQL, ["sql", "sqlfit", "sqltexts"])}
 
 SWAPS = [(r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
          (r" && ", " || "), (r" \|\| ", " && "), (r" \+ ", " - "), (r" - ", " + "), (r" \* (?=[\w(])", " / "), (r" / ", " * "),
@@ -41,6 +42,14 @@ EXPLAINED = {
     ("settle.c", "len = len > 0 ? len : 1;", "len = len > 1 ? len : 1;"): "the same for a length of 1",
     ("sqlfit.c", "*flags |= is_integer(fitting->columns[COLUMN_TIMESTAMP]) ? SQLTEXT_MILLIS : 0;",
      "*flags |= is_integer(fitting->columns[COLUMN_TIMESTAMP]) ? SQLTEXT_MILLIS : 1;"): "bit 0 is the id's, which is always there",
+    ("sqlfit.c", "*flags |= facts == NULL || !fitting->columns[COLUMN_AVAILABLE_AT]->not_null ? SQLTEXT_NULLABLE : 0;",
+     "*flags |= facts == NULL || !fitting->columns[COLUMN_AVAILABLE_AT]->not_null ? SQLTEXT_NULLABLE : 1;"):
+        "bit 0 is the id's, which is always there",
+    ("sqlfacts.c", ".tells_compression = is_true(cell(result, 0, TELLS_COMPRESSION)),",
+     ".tells_compression = is_true(cell(result, 1, TELLS_COMPRESSION)),"): "every row tells it",
+    ("sqlgrants.c", "if (update.len > 0)", "if (update.len > 1)"): "no list of columns is one byte",
+    **{("sqlclaim.c", "{0, 0, NULL},", mutant): "the text that is not there ends the list"
+       for mutant in ("{0, 1, NULL},", "{1, 0, NULL},")},
     ("sql.c", "dialect.has |= kind == SQL_CLAIM_FAR ? SQLTEXT_FAR : 0;", "dialect.has |= kind == SQL_CLAIM_FAR ? SQLTEXT_FAR : 1;"):
         "bit 0 is the id's, which is always there",
     ("sqlfacts.c", ".name = copy(arena, cell(result, 0, NAME)),", ".name = copy(arena, cell(result, 1, NAME)),"):

@@ -161,8 +161,17 @@ END_TEST
 
 /* What required attributes must not be: the row's fault. */
 static const struct slice bad_texts[] = {
-	{NULL, 0},    {"", 0},	  {"a\nb", 3},	       {"a\x7f", 2},	    {"\xc2\x85", 2},
-	{"\xff", 1},  {"a\0", 2}, {"\xef\xb7\x90", 3}, {"\xef\xbf\xbf", 3}, {"\xf0\x9f\xbf\xbe", 4},
+	{NULL, 0},
+	{"", 0},
+	{"a\nb", 3},
+	{"a\x7f", 2},
+	{"\xc2\x85", 2},
+	{"\xff", 1},
+	{"a\0", 2},
+	{"\xef\xb7\x90", 3},
+	{"\xef\xb7\xaf", 3},
+	{"\xef\xbf\xbf", 3},
+	{"\xf0\x9f\xbf\xbe", 4},
 	{"a\x1f", 2},
 };
 

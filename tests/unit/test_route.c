@@ -452,12 +452,13 @@ START_TEST(test_long_templates)
 	static char text[60001];
 
 	memset(text, 'x', sizeof(text) - 1);
-	MAKE_ROUTE("orders", "short", "<{a}>", "long", "{a}{b}{a}{b}");
+	MAKE_ROUTE("orders", "short", "<{a}>", "long", "{a}{b}{a}{b}", "two", "{a}{b}");
 	*column("a") = slice_of("1");
 	*column("b") = slice_of(text);
 	compose();
-	ck_assert_uint_eq(message.n_headers, 2);
+	ck_assert_uint_eq(message.n_headers, 3);
 	ck_assert(slice_equal(message.headers[0].value, slice_of("<1>")));
+	ck_assert_uint_eq(message.headers[2].value.len, sizeof(text));
 	ck_assert_uint_eq(message.headers[1].value.len, 2 * sizeof(text));
 	ck_assert_int_eq(message.headers[1].value.bytes[0], '1');
 	ck_assert_int_eq(message.headers[1].value.bytes[sizeof(text)], '1');

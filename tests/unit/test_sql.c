@@ -439,6 +439,39 @@ START_TEST(test_adopt)
 }
 END_TEST
 
+/* Nobody asks for an order: what would rewrite the table for it is left out. */
+START_TEST(test_adopt_without_an_order)
+{
+	struct config_source config = source();
+	char *text;
+
+	config.columns[COLUMN_ORDER] = "seq";
+	text = printed(&config, true);
+	ck_assert_ptr_nonnull(strstr(text, "\"seq\""));
+	free(text);
+	config.ordering = ORDERING_NONE;
+	text = printed(&config, true);
+	ck_assert_ptr_null(strstr(text, "\"seq\""));
+	free(text);
+}
+END_TEST
+
+/* A column that the id, or the order, has already is made once. */
+START_TEST(test_schema_of_a_column_with_two_roles)
+{
+	struct config_source config = source();
+	char *text, *first;
+
+	config.columns[COLUMN_ORDER] = "seq";
+	config.columns[COLUMN_EVENT_ID] = "id";
+	text = printed(&config, false);
+	first = strstr(text, "\n  \"id\" ");
+	ck_assert_ptr_nonnull(first);
+	ck_assert_ptr_null(strstr(first + 1, "\n  \"id\" "));
+	free(text);
+}
+END_TEST
+
 Suite *suite(void)
 {
 	Suite *suite = suite_create("sql");
@@ -457,6 +490,8 @@ Suite *suite(void)
 	tcase_add_test(tcase, test_the_trigger_is_dropped);
 	tcase_add_test(tcase, test_names_of_statements);
 	tcase_add_test(tcase, test_adopt);
+	tcase_add_test(tcase, test_adopt_without_an_order);
+	tcase_add_test(tcase, test_schema_of_a_column_with_two_roles);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
