@@ -177,9 +177,10 @@ def filled(n, size):
 
 
 def test_F044_rows_around_the_size_limit(outbox):
-    """Each is sent, or failed at its first attempt with both numbers; and the limit is exactly where the numbers say."""
-    relay = outbox.start({"ordering": "none"})
-    sizes = [999_000, 999_900, 1_000_000, 600_000]
+    """Each is sent, or failed at its first attempt with both numbers; and the limit is exactly where the numbers say. Without the usual
+    headers: the text of a time is now and then shorter."""
+    relay = outbox.start({"ordering": "none", "headers": {}})
+    sizes = [999_000, 999_990, 1_000_000, 600_000]
     ids = outbox.insert(4, payload=lambda n: filled(n, sizes[n]),
                         headers=lambda n: json.dumps({"h": "h" * 500_000} if n == 3 else {}))
     outbox.wait_states({"SENT": 1, "FAILED": 3})
