@@ -328,7 +328,7 @@ coverage:
 	+@$(MAKE) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g -DNDEBUG -Wno-unused' SANITIZE=--coverage COVERAGE=1 coverage-report
 
 .PHONY: coverage-report
-coverage-report: all $(UNIT_TESTS) $(SIMULATION) $(MOCKBROKER) $(HTTPSERVER) kafka-jars
+coverage-report: all $(UNIT_TESTS) $(SIMULATION) $(MOCKBROKER) $(HTTPSERVER) $(BUILD)/tests/integration/test_sdnotify kafka-jars
 	@find $(BUILD) -name '*.gcda' -delete
 	@tests/run-unit $(UNIT_TESTS) | tail -n 1
 	@$(SIMULATION) --seeds $(or $(SEEDS),5000) | tail -n 1

@@ -1,5 +1,6 @@
 """SIGHUP: the file is read again, taken whole or not at all, and nobody is disturbed who did not change."""
 import collections
+import contextlib
 import pathlib
 import signal
 import socket
@@ -73,7 +74,11 @@ def listened(outbox):
 
 
 def threads(relay, name):
-    return sum((task / "comm").read_text().startswith(name) for task in pathlib.Path(f"/proc/{relay.pid}/task").iterdir())
+    names = []
+    for task in pathlib.Path(f"/proc/{relay.pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            names.append((task / "comm").read_text())
+    return sum(each.startswith(name) for each in names)
 
 
 def producers(relay):
