@@ -1,6 +1,7 @@
 #include "cli/daemon.h"
 
 #include "base/buf.h"
+#include "base/deadline.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 3000
@@ -18,30 +18,6 @@
 
 /* HTTP/1.0, so that the answer ends where the connection does. */
 #define REQUEST "GET /status HTTP/1.0\r\nHost: outboxd\r\n\r\n"
-
-static int64_t monotonic_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* False with errno when the time is over. */
-static bool wait_for(int fd, short events, int64_t until_ms)
-{
-	struct pollfd poll_fd = {.fd = fd, .events = events};
-	int64_t left;
-	int ready;
-
-	do {
-		left = until_ms - monotonic_ms();
-		ready = left > 0 ? poll(&poll_fd, 1, (int)left) : 0;
-	} while (ready < 0 && errno == EINTR);
-	if (ready == 0)
-		errno = ETIMEDOUT;
-	return ready > 0;
-}
 
 static int connect_to(const struct addrinfo *address, int64_t until_ms)
 {
@@ -53,7 +29,7 @@ static int connect_to(const struct addrinfo *address, int64_t until_ms)
 		return -1;
 	if (connect(fd, address->ai_addr, address->ai_addrlen) == 0)
 		return fd;
-	if (errno == EINPROGRESS && wait_for(fd, POLLOUT, until_ms) &&
+	if (errno == EINPROGRESS && deadline_wait(fd, POLLOUT, until_ms) &&
 	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &len) == 0 && failure == 0)
 		return fd;
 	failure = failure != 0 ? failure : errno;
@@ -91,7 +67,7 @@ static bool read_answer(int fd, int64_t until_ms, struct buf *answer)
 	char piece[4096];
 	ssize_t len;
 
-	while (answer->len < ANSWER_MAX_BYTES && wait_for(fd, POLLIN, until_ms)) {
+	while (answer->len < ANSWER_MAX_BYTES && deadline_wait(fd, POLLIN, until_ms)) {
 		len = recv(fd, piece, sizeof(piece), 0);
 		if (len == 0)
 			return true;
@@ -126,7 +102,7 @@ static json_t *read_body(const struct buf *answer)
 
 json_t *daemon_ask(const struct config_http *config, struct err *err)
 {
-	int64_t until_ms = monotonic_ms() + TIMEOUT_MS;
+	int64_t until_ms = deadline_now_ms() + TIMEOUT_MS;
 	struct buf answer = {0};
 	json_t *view = NULL;
 	int fd = connect_any(config, until_ms, err);

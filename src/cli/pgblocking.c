@@ -1,16 +1,15 @@
 #include "cli/pgblocking.h"
 
+#include "base/deadline.h"
 #include "base/mem.h"
 #include "core/verdict.h"
 #include "io/dbsend.h"
 #include "io/pgconn.h"
 #include "io/pgdsn.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 struct pgblocking {
 	PGconn *pg;
@@ -46,31 +45,15 @@ static enum cli_exit exit_of_sqlstate(const char *sqlstate)
 
 /* ---- connecting ---- */
 
-static int64_t monotonic_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool wait_for_socket(PGconn *pg, bool reading, int64_t until_ms)
 {
-	struct pollfd fd = {.fd = PQsocket(pg), .events = reading ? POLLIN : POLLOUT};
-	int64_t left;
-	int ready;
-
-	do {
-		left = until_ms - monotonic_ms();
-		ready = left > 0 ? poll(&fd, 1, (int)left) : 0;
-	} while (ready < 0 && errno == EINTR);
-	return ready > 0;
+	return deadline_wait(PQsocket(pg), reading ? POLLIN : POLLOUT, until_ms);
 }
 
 /* False: refused, or not within the time (*timed_out). PQconnectPoll knows no time limit. */
 static bool connect_within(PGconn *pg, int64_t timeout_ms, bool *timed_out)
 {
-	int64_t until_ms = monotonic_ms() + timeout_ms;
+	int64_t until_ms = deadline_now_ms() + timeout_ms;
 	PostgresPollingStatusType next =
 		PQstatus(pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
 
@@ -268,5 +251,5 @@ bool pgblocking_hears(struct pgblocking *pg, struct pgblocking *other, int64_t t
 	*exit_code = CLI_OK;
 	return run_plain(pg, "LISTEN " PROOF_CHANNEL, exit_code, err) &&
 	       run_plain(other, "NOTIFY " PROOF_CHANNEL, exit_code, err) &&
-	       wait_for_notification(pg->pg, monotonic_ms() + timeout_ms);
+	       wait_for_notification(pg->pg, deadline_now_ms() + timeout_ms);
 }

@@ -1,10 +1,10 @@
 #include "io/kafkacheck.h"
 
+#include "base/deadline.h"
 #include "io/kafkaconf.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define STEP_MS 200
 
@@ -19,14 +19,6 @@ struct asking {
 	int32_t some_broker;
 	bool silent; /* there is nobody to ask, or a question was not answered: others would not be */
 };
-
-static int64_t monotonic_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- is anybody there? ---- */
 
@@ -68,7 +60,7 @@ static const struct rd_kafka_metadata *wait_for_metadata(struct asking *asking)
 	const struct rd_kafka_metadata *metadata = NULL;
 	bool enough = false;
 
-	while (!enough && monotonic_ms() < asking->until_ms) {
+	while (!enough && deadline_now_ms() < asking->until_ms) {
 		if (rd_kafka_metadata(asking->rk, 1, NULL, &metadata, STEP_MS) == RD_KAFKA_RESP_ERR_NO_ERROR)
 			return metadata;
 		enough = hear_errors(asking);
@@ -252,7 +244,7 @@ static rd_kafka_t *new_client(const struct config_kafka *config, struct check_br
 void kafkacheck_ask(const struct config_kafka *config, int timeout_ms, struct check_brokers *brokers,
 		    struct check_topic *topics, size_t n_topics)
 {
-	struct asking asking = {.until_ms = monotonic_ms() + timeout_ms,
+	struct asking asking = {.until_ms = deadline_now_ms() + timeout_ms,
 				.timeout_ms = timeout_ms,
 				.brokers = brokers,
 				.topics = topics,
