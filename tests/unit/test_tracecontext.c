@@ -1,5 +1,6 @@
 /* Which headers of W3C Trace Context are well-formed, by the rules and examples of the recommendation; and what becomes of those
  * of a row that are not. */
+#include "headertext.h"
 #include "unit.h"
 
 #include "core/route.h"
@@ -112,21 +113,12 @@ static unsigned send(const char *json, const char *expected)
 	struct slice cells[SQL_CLAIM_COLUMNS + 1] = {0};
 	struct route *route = route_new(&source, NULL);
 	struct message message;
-	struct buf seen = {0};
 	struct err err;
-	size_t i;
 
 	cells[SQL_C_HEADERS] = slice_of(json);
 	cells[SQL_CLAIM_COLUMNS] = slice_of(json == NULL ? "nonsense" : NULL);
 	ck_assert(route_compose(route, cells, &message, &err));
-	for (i = 0; i < message.n_headers; i++) {
-		buf_add(&seen, message.headers[i].name.bytes, message.headers[i].name.len);
-		buf_add_char(&seen, '=');
-		buf_add(&seen, message.headers[i].value.bytes, message.headers[i].value.len);
-		buf_add_char(&seen, '|');
-	}
-	ck_assert_str_eq(buf_text(&seen), expected);
-	buf_free(&seen);
+	headertext_expect(&message, expected);
 	route_free(route);
 	return message.dropped;
 }
